@@ -126,4 +126,6 @@ class StageResult(msgspec.Struct):
     checks: list[CheckResult]
     notes: list[str] = []
     """Remarks on the submission as a whole: files not taken, files that do not import ..."""
+    folder: str = ""
+    """The stage's folder below `stages/`, so that reports can name the lesson and the files."""
     schema_version: int = SCHEMA_VERSION

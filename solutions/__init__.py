@@ -1,0 +1,1 @@
+"""The reference: every exercise of the course, solved."""

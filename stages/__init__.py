@@ -1,0 +1,1 @@
+"""What learners edit: one folder a stage."""

@@ -104,7 +104,9 @@ def draw_one_head(path: Path, device: str) -> None:
     figure, axes = plt.subplots(figsize=(4.4, 4.8), layout="constrained")
     draw_attention(axes, weights[0, 0], "the same weights, one head")
     save(
-        figure, path, "with one head the four jobs blend into one average, and nothing tells them apart again"
+        figure,
+        path,
+        "with one head the jobs compete in one softmax: mouse sees both mice and loses the word before it",
     )
 
 
@@ -122,7 +124,7 @@ def draw_reach(path: Path, device: str) -> None:
     seq, d_model, heads = 6, 12, 3
     attention = MultiHeadAttention(d_model, heads).to(device).eval()
 
-    def right(x: Tensor) -> Tensor:
+    def yours(x: Tensor) -> Tensor:
         return attention(x, x, x)[0]
 
     def by_view(x: Tensor) -> Tensor:
@@ -134,7 +136,7 @@ def draw_reach(path: Path, device: str) -> None:
 
     x = torch.randn(1, seq, d_model).to(device)
     figure, both = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
-    for axes, layer, title in zip(both, (right, by_view), ("yours", "split and merged by view"), strict=True):
+    for axes, layer, title in zip(both, (yours, by_view), ("yours", "split and merged by view"), strict=True):
         moved = torch.zeros(seq, seq)
         for changed in range(seq):
             edited = x.clone()
@@ -147,6 +149,10 @@ def draw_reach(path: Path, device: str) -> None:
         path,
         "left, every input reaches every output; right, split and merged by view, only within thirds",
     )
+
+    for layer, name in ((yours, "yours"), (by_view, "split and merged by view")):
+        difference = (layer(x.roll(1, dims=1)) - layer(x).roll(1, dims=1)).abs().max().item()
+        print(f"tokens in another order: the outputs, put back in order, differ by {difference:.0e} ({name})")
 
 
 def count_parameters() -> None:

@@ -45,7 +45,7 @@ def torch_layer(ours: MultiHeadAttention) -> nn.MultiheadAttention:
 def assert_same_as_torch(
     ours: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
 ) -> None:
-    """Our mask is True = may attend; PyTorch's layer hides where True, one (q_len, k_len) mask for each head."""
+    """Our mask is True = may attend; PyTorch's layer hides where True and wants one mask for each head."""
     hidden = None
     if mask is not None:
         shape = (query.shape[0], ours.num_heads, query.shape[1], key.shape[1])

@@ -1,0 +1,1 @@
+"""Views of a `StageResult`: each module here turns the one typed result into something to read."""

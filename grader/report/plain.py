@@ -12,6 +12,7 @@ from grader.report.story import (
     count,
     is_complete,
     more_findings,
+    near,
     next_step,
     of_points,
     place_of,
@@ -60,6 +61,7 @@ def print_report(result: StageResult, file: TextIO, next_stage: str = "") -> Non
 
 def render(result: StageResult, encoding: str = "utf-8", next_stage: str = "") -> str:
     """The whole report as text. `next_stage` is what comes after this stage, where something does."""
+    result = near(result)
     facts = Facts()
     facts.add(f"{stage_heading(result.stage, result.title)}. {of_points(result.score, result.max_score)}.")
     for exercise in result.exercises:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from grader.report.visible import one_line
 from grader.result import CheckResult, ExerciseResult, Place, StageResult, Status
 
@@ -80,13 +82,34 @@ def sections(result: StageResult) -> list[Section]:
         problems = _problems(checks_of(result, exercise.name))
         if not problems:
             continue
-        earlier = next((section for section in found if section.problems[0].key == problems[0].key), None)
+        earlier = next((section for section in found if _told_alike(section.problems[0], problems[0])), None)
         if earlier is not None and len(problems) == 1:
             earlier.exercises.append(exercise)
             earlier.problems[0].same += [problems[0].check, *problems[0].same]
         else:
             found.append(Section([exercise], problems))
     return found
+
+
+def near(result: StageResult) -> StageResult:
+    """The result with the stage's own files called by their names alone: `attention.py`, not `stage1_attention/...`."""
+    if not result.folder:
+        return result
+    return msgspec.structs.replace(
+        result, checks=[_near_check(check, result.folder) for check in result.checks]
+    )
+
+
+def _near_check(check: CheckResult, folder: str) -> CheckResult:
+    diagnosis = check.diagnosis
+    if diagnosis is not None and diagnosis.place is not None:
+        diagnosis = msgspec.structs.replace(diagnosis, place=_near_place(diagnosis.place, folder))
+    traceback = [_near_place(place, folder) for place in check.traceback]
+    return msgspec.structs.replace(check, diagnosis=diagnosis, traceback=traceback)
+
+
+def _near_place(place: Place, folder: str) -> Place:
+    return msgspec.structs.replace(place, file=place.file.removeprefix(f"{folder}/"))
 
 
 def calm_remarks(result: StageResult) -> list[tuple[list[str], str]]:
@@ -216,9 +239,16 @@ def _problems(checks: list[CheckResult]) -> list[Problem]:
     return sorted(grouped.values(), key=lambda problem: problem.check.diagnosis is None)
 
 
+def _told_alike(one: Problem, other: Problem) -> bool:
+    """Whether two exercises have the same trouble, at the same line."""
+    return one.key == other.key and place_of(one.check) == place_of(other.check)
+
+
 def _key(check: CheckResult) -> Hashable:
+    """Equal for checks that show the same. A general mistake, such as a wrong shape, is one for each value."""
     if check.diagnosis is not None:
-        return check.diagnosis.code
+        code = check.diagnosis.code
+        return (code, check.diagnosis.seen) if code.startswith("general/") else code
     if not check.error and not check.findings:
         return (check.status, check.id if check.status == "failed" else "")
     return (check.status, check.error, *check.findings)

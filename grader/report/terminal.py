@@ -16,6 +16,7 @@ from grader.report.story import (
     count,
     is_complete,
     more_findings,
+    near,
     next_step,
     of_points,
     place_of,
@@ -47,6 +48,7 @@ def print_report(result: StageResult, file: TextIO, details: Details = "all", ne
 
 def render(result: StageResult, look: Look, details: Details = "all", next_stage: str = "") -> str:
     """The whole report as text. `next_stage` is what comes after this stage, where something does."""
+    result = near(result)
     page = Page(look)
     page.heading(stage_heading(result.stage, result.title), of_points(result.score, result.max_score))
     page.blank()

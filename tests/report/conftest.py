@@ -61,7 +61,7 @@ UNSCALED = Diagnosis(
     why="The dot product of two random vectors has variance d_k. Without the division the softmax saturates and "
     "its gradient vanishes.",
     look_at="the line that computes the scores",
-    place=Place("attention.py", 41, "scores = query @ key.mT"),
+    place=Place("stage1_attention/attention.py", 41, "scores = query @ key.mT"),
 )
 
 WEIGHTS = Comparison(
@@ -126,8 +126,8 @@ def unscaled() -> StageResult:
 RAISED: dict[str, Any] = {
     "error": "RuntimeError: mat1 and mat2 shapes cannot be multiplied",
     "traceback": [
-        Place("attention.py", 71, "return self.attend(x)"),
-        Place("attention.py", 75, "scores = x @ self.w_q(x)"),
+        Place("stage1_attention/attention.py", 71, "return self.attend(x)"),
+        Place("stage1_attention/attention.py", 75, "scores = x @ self.w_q(x)"),
     ],
 }
 

@@ -175,6 +175,32 @@ def test_exercises_with_the_same_trouble_share_a_section(every_status: StageResu
     assert "and 8 more" in text
 
 
+def test_an_error_in_an_earlier_stage_names_its_folder(make_result: Callable[..., StageResult]) -> None:
+    frames = [
+        Place("stage2_multi_head/multi_head.py", 7, "attend(x)"),
+        Place("stage1_attention/attention.py", 9, "x / 0"),
+    ]
+    text = terminal.render(
+        make_result({"status": "error", "traceback": frames}, folder="stage2_multi_head"), Look(80)
+    )
+    assert "  multi_head.py:7\n" in text
+    assert "  stage1_attention/attention.py:9\n" in text
+
+
+def test_general_mistakes_of_different_values_are_told_apart(make_result: Callable[..., StageResult]) -> None:
+    def wrong_shape(what: str) -> dict[str, Any]:
+        return {
+            "diagnosis": Diagnosis(
+                "general/wrong-shape", "n", f"{what} has another shape.", "why", "the views"
+            )
+        }
+
+    result = make_result(wrong_shape("The output"), wrong_shape("The output"), wrong_shape("The mask"))
+    text = terminal.render(result, Look(80))
+    assert "1 further check shows the same:" in text
+    assert "Also not yet:\n  - The mask has another shape." in text
+
+
 def test_a_selection_is_said_not_to_be_a_grade(make_result: Callable[..., StageResult]) -> None:
     text = terminal.render(make_result({}, status="passed", selection="mask"), Look(80))
     assert "Only the checks that match -k mask were run: the points are not a grade." in text

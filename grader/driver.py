@@ -1,0 +1,279 @@
+"""The driver: prepares a job, lets a judge run it, and makes the result from what the judge reports.
+
+It imports no torch: the zygote does that meanwhile.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from grader.course import Course, Stage
+from grader.declared import Declared, declared_checks
+from grader.errors import UsageError
+from grader.job import CheckDone, Deselected, Fault, Finished, Job, Message, Refused
+from grader.outline import outline
+from grader.result import CheckResult, ExerciseResult, StageResult, Status
+from grader.sources import Earlier, Taken, take
+
+if TYPE_CHECKING:
+    import socket
+
+    from grader.forked import ZygoteProcess
+
+message_decoder = msgspec.json.Decoder(Message)
+
+SLACK_SECONDS = 120.0
+"""What a judge may take beyond its checks' own limits."""
+
+WORST_FIRST: tuple[Status, ...] = (
+    "grader_error", "tampered", "forbidden", "rejected", "denied", "crashed", "timeout", "memory", "output", "error", "failed",
+    "missing", "todo", "waiting",
+)  # fmt: skip
+
+
+class GraderFailed(Exception):
+    """The grader failed: exit 3, never charged to the submission."""
+
+
+class Progress(Protocol):
+    """Who wants to know how far a run is."""
+
+    def started(self, total: int) -> None: ...
+
+    def finished(self, result: CheckResult) -> None: ...
+
+    def done(self) -> None: ...
+
+
+class Silent:
+    """Nobody wants to know."""
+
+    def started(self, total: int) -> None:
+        pass
+
+    def finished(self, result: CheckResult) -> None:
+        pass
+
+    def done(self) -> None:
+        pass
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How to grade."""
+
+    device: str = "cpu"
+    seed: int = 0
+    earlier: Earlier = "own"
+    selection: str = ""
+    debug: bool = False
+
+
+class Engine:
+    """Grades stages of submissions; keeps one zygote warm between them."""
+
+    def __init__(self, root: Path, course: Course, zygote: ZygoteProcess | None = None) -> None:
+        self.root = root
+        self.course = course
+        self._zygote = zygote
+
+    def warm_up(self) -> None:
+        """Starts importing torch in the background, where workers can be forked."""
+        from grader.forked import ZygoteProcess, can_fork
+
+        if self._zygote is None and can_fork():
+            self._zygote = ZygoteProcess()
+
+    def grade(self, stage: Stage, submission: Path, options: Options, progress: Progress | None = None) -> StageResult:
+        """The result of one stage. Raises UsageError (exit 2) and GraderFailed (exit 3)."""
+        began = time.perf_counter()
+        progress = progress or Silent()
+        taken = take(self.root, self.course, stage, submission, options.earlier)
+        declared = declared_checks(self.root / "stages" / stage.folder / "checks", stage.name)
+        check_declarations(stage, declared)
+        job = self._job(stage, taken, declared, options)
+        progress.started(len(declared))
+        try:
+            results, left_out, end = self._collect(job, options, progress)
+        finally:
+            progress.done()
+        kept = [one for one in declared if one.id not in left_out]
+        if options.selection and not kept:
+            raise UsageError(f"-k {options.selection!r} matches no check of {stage.name}. Names: {listed(declared)}.")
+        checks = [results.get(one.id) or lost(one) for one in kept]
+        exercises = exercise_results(stage, checks, taken)
+        return StageResult(
+            course=self.course.title, stage=stage.name, title=stage.title, submission=str(submission),
+            device=options.device, seed=options.seed, earlier=options.earlier, selection=options.selection,
+            versions=end.versions, sandbox=end.sandbox,
+            score=sum(check.points for check in checks), max_score=sum(one.points for one in kept),
+            seconds=round(time.perf_counter() - began, 3), exercises=exercises, checks=checks,
+            notes=taken.notes, folder=stage.folder,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Ends the zygote and everything it forked."""
+        if self._zygote is not None:
+            self._zygote.close()
+            self._zygote = None
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _job(self, stage: Stage, taken: Taken, declared: list[Declared], options: Options) -> Job:
+        exercises: dict[str, str] = {}
+        for one in self.course.stages:
+            exercises.update({exercise.name: f"{one.folder}/{exercise.file}" for exercise in one.exercises})
+            if one.name == stage.name:
+                break
+        return Job(
+            stage=stage.name, folder=stage.folder,
+            checks=str(self.root / "stages" / stage.folder / "checks"),
+            sources=taken.sources, display=taken.display if options.debug else {},
+            exercises=exercises, own=[exercise.name for exercise in stage.exercises], declared=declared,
+            earlier=options.earlier, device=options.device, seed=options.seed,
+            seconds_per_check=stage.seconds_per_check, selection=options.selection,
+        )  # fmt: skip
+
+    def _collect(
+        self, job: Job, options: Options, progress: Progress
+    ) -> tuple[dict[str, CheckResult], set[str], Finished]:
+        results: dict[str, CheckResult] = {}
+        left_out: set[str] = set()
+        for message in self._messages(job, options):
+            if isinstance(message, CheckDone):
+                results[message.result.id] = message.result
+                progress.finished(message.result)
+            elif isinstance(message, Deselected):
+                left_out.update(message.ids)
+            elif isinstance(message, Refused):
+                raise UsageError(message.reason)
+            elif isinstance(message, Fault):
+                raise GraderFailed(message.reason)
+            else:
+                return results, left_out, message
+        raise GraderFailed("the judge ended without a word")
+
+    def _messages(self, job: Job, options: Options) -> list[Message] | MessageStream:
+        from grader.forked import can_fork
+
+        if options.debug or not can_fork():
+            return in_this_process(job, options.debug)
+        self.warm_up()
+        assert self._zygote is not None
+        return MessageStream(self._zygote, job)
+
+
+class MessageStream:
+    """The messages of a judge forked from the zygote, as they come."""
+
+    def __init__(self, zygote: ZygoteProcess, job: Job) -> None:
+        self._zygote = zygote
+        self._job = job
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        from grader.forked import ZygoteFailed
+        from grader.serve import receive
+        from grader.wire import encode_header, pack
+
+        try:
+            channel, number, _ = self._zygote.judge()
+        except ZygoteFailed as error:
+            raise GraderFailed(str(error)) from None
+        deadline = time.monotonic() + SLACK_SECONDS + len(self._job.declared) * self._job.seconds_per_check * 2
+        try:
+            channel.sendall(pack(encode_header(self._job)))
+            while True:
+                wait_for(channel, deadline)
+                header, _ = receive(channel)
+                yield message_decoder.decode(header)
+        except EOFError:
+            return
+        finally:
+            channel.close()
+            self._zygote.end(number)
+
+
+def wait_for(channel: socket.socket, deadline: float) -> None:
+    """Waits for the judge's next message; raises GraderFailed when it takes too long."""
+    ready, _, _ = select.select([channel], [], [], max(0.0, deadline - time.monotonic()))
+    if not ready:
+        raise GraderFailed("the judge did not end in time")
+
+
+def in_this_process(job: Job, debug: bool) -> list[Message]:
+    """Runs the judge here: for --debug with the submission in this process too, else with spawned workers."""
+    from grader.judge import judge
+    from grader.links import Workers
+    from grader.local import LocalWorkers
+    from grader.spawned import SpawnedWorkers
+
+    messages: list[Message] = []
+    workers: Workers = LocalWorkers() if debug else SpawnedWorkers()
+    try:
+        judge(job, workers, messages.append, interactive=debug)
+    finally:
+        workers.close()
+    return messages
+
+
+def check_declarations(stage: Stage, declared: list[Declared]) -> None:
+    """Every check belongs to an exercise of the stage; raises GraderFailed otherwise."""
+    names = {exercise.name for exercise in stage.exercises}
+    for one in declared:
+        if one.exercise not in names:
+            raise GraderFailed(f"{one.file}: {one.function} checks {one.exercise!r}, which course.toml does not list")
+    if not declared:
+        raise GraderFailed(f"stages/{stage.folder}/checks declares no check")
+
+
+def lost(declared: Declared) -> CheckResult:
+    """The result of a check that no judge reported."""
+    return CheckResult(
+        declared.id, declared.exercise, declared.title, "grader_error", 0.0, declared.points, declared.hidden,
+        findings=["The grader failed here: the check was not reported."],
+        next_step="This is not your mistake. Please report it.",
+    )  # fmt: skip
+
+
+def exercise_results(stage: Stage, checks: list[CheckResult], taken: Taken) -> list[ExerciseResult]:
+    """Where each exercise stands: passed when all its checks passed, else its worst status."""
+    outlines = {path: outline(source) for path, source in taken.sources.items() if path.startswith(stage.folder + "/")}
+    found = []
+    for exercise in stage.exercises:
+        mine = [check for check in checks if check.exercise == exercise.name]
+        if not mine:
+            continue
+        statuses = {check.status for check in mine}
+        status: Status = next((one for one in WORST_FIRST if one in statuses), "passed")
+        there = outlines.get(f"{stage.folder}/{exercise.file}")
+        definition = there.definitions.get(exercise.name) if there else None
+        found.append(
+            ExerciseResult(
+                exercise.name, exercise.file, definition.line if definition else None, status,
+                sum(check.points for check in mine), sum(check.max_points for check in mine),
+            )  # fmt: skip
+        )
+    return found
+
+
+def listed(declared: list[Declared]) -> str:
+    """A few names, for a message."""
+    names = [one.function.removeprefix("test_") for one in declared]
+    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+
+
+def exit_code(results: list[StageResult]) -> int:
+    """0 everything passed, 1 something did not, 3 the grader failed."""
+    statuses = {check.status for result in results for check in result.checks}
+    if "grader_error" in statuses:
+        return 3
+    return 0 if statuses <= {"passed"} else 1

@@ -1,0 +1,124 @@
+"""The judge: runs the checks of one job with pytest and reports every result as it is known."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from grader.job import CheckDone, Deselected, Fault, Finished, Job, Message, Refused
+from grader.links import Workers
+from grader.result import CheckResult
+from grader.serve import receive
+from grader.wire import encode_header, pack
+
+job_decoder = msgspec.json.Decoder(Job)
+
+
+def judge(job: Job, workers: Workers, report: Callable[[Message], None], interactive: bool = False) -> None:
+    """Runs a job to its end. Every declared check is reported once, or as deselected."""
+    refusal = device_refusal(job.device)
+    if refusal:
+        report(Refused(refusal))
+        return
+    # pytest is imported here, in the judge: workers never have it in memory.
+    import pytest
+
+    from grader.collect import CheckPlugin, Grading
+    from grader.runner import Runner
+
+    runner = Runner(job, workers)
+    left_out: set[str] = set()
+
+    def finished(result: CheckResult) -> None:
+        report(CheckDone(result))
+
+    def deselected(ids: list[str]) -> None:
+        left_out.update(ids)
+        report(Deselected(ids))
+
+    grading = Grading(runner, job.declared, finished)
+    checks = Path(job.checks)
+    code = pytest.main(
+        pytest_arguments(checks, job.selection, interactive), plugins=[CheckPlugin(checks, grading, deselected)]
+    )
+    if code == pytest.ExitCode.USAGE_ERROR:
+        report(Refused(f"-k {job.selection!r} is not an expression: use words with and, or, not."))
+        return
+    for declared in job.declared:
+        if declared.id not in grading.reported and declared.id not in left_out:
+            finished(runner.fault(declared, "the check was not run"))
+    report(Finished(versions(), workers.description))
+
+
+def pytest_arguments(checks: Path, selection: str, interactive: bool) -> list[str]:
+    """Only our items: no configuration, no conftest, no cache, no output of pytest's own."""
+    arguments = [
+        "-c", os.devnull, "--rootdir", str(checks), "--noconftest", "-p", "no:cacheprovider",
+        "-p", "no:terminal", "-p", "no:logging", "-p", "no:warnings", "-p", "no:doctest", "-p", "no:unittest",
+        "-p", "no:junitxml", "-p", "no:pastebin", "-p", "no:stepwise", "-p", "no:setuponly", "-p", "no:setupplan",
+        "--assert", "plain", "--capture", "no",
+    ]  # fmt: skip
+    if selection:
+        arguments += ["-k", selection]
+    return [*arguments, str(checks)]
+
+
+def device_refusal(device: str) -> str:
+    """Why a device cannot be used here, and what to do; '' when it can."""
+    import torch
+
+    kind = device.partition(":")[0]
+    if kind == "cpu":
+        return ""
+    if kind == "cuda":
+        if not torch.cuda.is_available():
+            built = "" if torch.version.cuda else " (this torch is built without CUDA)"
+            return f"There is no CUDA device here{built}. Use --device cpu, or nox --no-venv with your own CUDA build."
+        return ""
+    if kind == "mps":
+        return "" if torch.backends.mps.is_available() else "There is no MPS device here. Use --device cpu."
+    return f"There is no device {device!r}. Use cpu, cuda or mps."
+
+
+def versions() -> dict[str, str]:
+    """What a result depends on."""
+    import platform
+
+    import torch
+
+    import grader
+
+    return {"grader": grader.__version__, "python": platform.python_version(), "torch": str(torch.__version__)}
+
+
+def judge_process(channel: socket.socket, control: socket.socket) -> None:
+    """A judge forked from the zygote: takes a job from the driver, reports, ends."""
+    from grader.forked import PACKAGE_PARENT, Control, ForkedWorkers
+
+    def report(message: Message) -> None:
+        channel.sendall(pack(encode_header(message)))
+
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere, 1)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    try:
+        header, _ = receive(channel)
+        job = job_decoder.decode(header)
+        sys.path.insert(0, PACKAGE_PARENT)  # the checks import grader
+        workers = ForkedWorkers(Control(control))
+        judge(job, workers, report)
+        workers.close()
+    except BaseException as error:
+        import traceback
+
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        report(Fault(f"{type(error).__name__}: {error} ({os.path.basename(last.filename)}:{last.lineno})"))
+    finally:
+        channel.close()
+        os._exit(0)

@@ -1,0 +1,48 @@
+"""Limits that a worker process puts on itself before it runs anything of a submission."""
+
+from __future__ import annotations
+
+import sys
+
+MEMORY_BYTES = 2 << 30
+"""Resident memory of one worker. The judge looks every 50 ms; an address-space limit would be wrong, since torch reserves far more than it uses."""
+
+OUTPUT_BYTES = 16 << 20
+"""What one check may print before it is stopped."""
+
+KEPT_OUTPUT = 4096
+"""What is kept of the beginning and of the end of the printed text."""
+
+FILE_BYTES = 64 << 20
+CPU_SECONDS = 600
+
+
+def apply() -> None:
+    """No core dumps, no huge files, and an end to CPU time even if everything else fails."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    def limit(kind: int, value: int) -> None:
+        hard = resource.getrlimit(kind)[1]
+        ceiling = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (ceiling, ceiling))
+
+    limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_FSIZE, FILE_BYTES)
+    limit(resource.RLIMIT_CPU, CPU_SECONDS)
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process, 0 when it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * 4096
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        import psutil
+
+        return int(psutil.Process(pid).memory_info().rss)
+    except Exception:
+        return 0

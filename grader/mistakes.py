@@ -1,0 +1,76 @@
+"""The known mistakes: a stage's own, from its mistakes.toml, and the general ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from grader.failure import CheckFault
+from grader.outline import Outline
+from grader.result import Diagnosis, Place
+
+GENERAL = Path(__file__).with_name("general.toml")
+
+
+class Mistake(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mistake that people really make, and what to say to them."""
+
+    name: str
+    seen: str
+    why: str
+    look_at: str
+    find: list[str] = []
+    """Plain words; the first line of the exercise with one of them is the line to look at."""
+    exercise: str = ""
+
+
+Catalogue = dict[str, Mistake]
+
+
+def load_mistakes(path: Path) -> Catalogue:
+    """The mistakes of one file; raises CheckFault when it is not as it should be."""
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=dict[str, Mistake])
+    except FileNotFoundError:
+        return {}
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CheckFault(f"{path.parent.parent.name}/checks/{path.name}: {error}") from None
+
+
+def catalogue(checks: Path) -> Catalogue:
+    """A stage's mistakes and the general ones."""
+    return {**load_mistakes(GENERAL), **load_mistakes(checks / "mistakes.toml")}
+
+
+def diagnosis(
+    known: Catalogue, code: str, facts: dict[str, Any], exercise: str, outlines: dict[str, Outline], file: str
+) -> Diagnosis:
+    """What to tell the learner about a mistake; raises CheckFault when it is not known or a fact is missing."""
+    if code not in known:
+        raise CheckFault(f"no mistakes.toml describes {code!r}")
+    mistake = known[code]
+    try:
+        seen = mistake.seen.format(**facts)
+        name = mistake.name.format(**facts)
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+        raise CheckFault(f"the text of mistake {code!r} does not fit its facts: {error!r}") from None
+    place = where_to_look(mistake, mistake.exercise or exercise, outlines, file)
+    return Diagnosis(code, name, seen[:1].upper() + seen[1:], mistake.why, mistake.look_at, place)
+
+
+def where_to_look(mistake: Mistake, exercise: str, outlines: dict[str, Outline], file: str) -> Place | None:
+    """The first line of the exercise that holds one of the mistake's words, tried in their order."""
+    candidates = [file, *(path for path in outlines if path.rpartition("/")[0] == file.rpartition("/")[0])]
+    for path in candidates:
+        outline = outlines.get(path)
+        definition = outline.definitions.get(exercise) if outline else None
+        if outline is None or definition is None:
+            continue
+        for word in mistake.find:
+            for line in outline.code_lines(definition):
+                if word in outline.lines[line - 1]:
+                    return Place(path, line, outline.lines[line - 1].strip()[:200])
+        return Place(path, definition.line, outline.lines[definition.line - 1].strip()[:200])
+    return None

@@ -1,0 +1,124 @@
+"""Runs one check against a fresh worker and gives its result."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from grader.declared import Declared
+from grader.draw import Draw
+from grader.expect import Current
+from grader.failure import CheckFailed, CheckFault
+from grader.forked import ZygoteFailed
+from grader.job import Job
+from grader.links import Link, Workers
+from grader.mistakes import catalogue
+from grader.outline import outline
+from grader.result import CheckResult
+from grader.submission import Session, Submission
+from grader.verdict import Verdicts
+from grader.wire import Setup
+
+UNPACKING = re.compile(r"(not enough|too many) values to unpack \(expected (\d+)(?:, got (\d+))?")
+
+
+class Runner:
+    """Everything that the checks of one job share."""
+
+    def __init__(self, job: Job, workers: Workers) -> None:
+        self._job = job
+        self._workers = workers
+        self.outlines = {path: outline(source) for path, source in job.sources.items()}
+        self._verdicts = Verdicts(job, self.outlines, catalogue(Path(job.checks)))
+        self._setup = Setup(job.sources, job.device, job.seed, job.display)
+        self._places = self._names_of_the_stage()
+
+    def run(self, declared: Declared, function: Callable[..., None]) -> CheckResult:
+        """The result of one check; raises nothing but what ends the grader itself."""
+        began = time.perf_counter()
+        try:
+            result = self._verdicts.without_running(declared) or self._run(declared, function)
+        except CheckFault as fault:
+            result = self._verdicts.fault(declared, str(fault))
+        result.seconds = round(time.perf_counter() - began, 4)
+        return result
+
+    def fault(self, declared: Declared, reason: str) -> CheckResult:
+        """The result of a check that could not be run because of the grader."""
+        return self._verdicts.fault(declared, reason)
+
+    def _run(self, declared: Declared, function: Callable[..., None]) -> CheckResult:
+        link = self._start()
+        session = Session(link, self._places, self._job.device, self._job.seconds_per_check)
+        Current.session = session
+        try:
+            result = self._verdict(declared, function, session)
+            result.output = session.printed() if result.status != "passed" else ""
+            return result
+        finally:
+            Current.session = None
+            link.close()
+
+    def _start(self) -> Link:
+        try:
+            return self._workers.start(self._setup)
+        except ZygoteFailed as error:
+            raise CheckFault(str(error)) from None
+
+    def _verdict(self, declared: Declared, function: Callable[..., None], session: Session) -> CheckResult:
+        import torch
+
+        draw = Draw(self._job.seed, declared.id, self._job.device)
+        torch.manual_seed(self._job.seed)
+        available = {"submission": Submission(session), "draw": draw}
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        try:
+            function(**{name: available[name] for name in names})
+            session.finish()
+            return self._verdicts.passed(declared)
+        except CheckFailed as failure:
+            return self._verdicts.failed(declared, failure)
+        except CheckFault:
+            raise
+        except (ValueError, TypeError) as error:
+            if (failure := wrong_number_of_values(error)) is not None:
+                return self._verdicts.failed(declared, failure)
+            return self._verdicts.fault(declared, described_error(error))
+        except Exception as error:
+            return self._verdicts.fault(declared, described_error(error))
+
+    def _names_of_the_stage(self) -> dict[str, str]:
+        """Every name a check may ask for: the exercises, and what else stands in the stage's files."""
+        own = {name: path for name, path in self._job.exercises.items() if name in self._job.own}
+        further: dict[str, str] = {}
+        for path, found in self.outlines.items():
+            if path.startswith(self._job.folder + "/"):
+                further.update(dict.fromkeys(found.definitions, path))
+        return {**further, **own}
+
+
+def wrong_number_of_values(error: Exception) -> CheckFailed | None:
+    """A check that unpacks what came back found another number of values."""
+    match = UNPACKING.search(str(error))
+    if match is None:
+        return None
+    got = "more" if match[1] == "too many" else match[3] or "fewer"
+    return CheckFailed(
+        f"{got} values came back, expected {match[2]}.",
+        next_step="Return all of them, in the order of the docstring: `return first, second`.",
+    )
+
+
+def described_error(error: Exception) -> str:
+    """An exception of a check and the line of the check that raised it."""
+    place, traceback = "", sys.exc_info()[2]
+    while traceback is not None:
+        code: Any = traceback.tb_frame.f_code
+        if "checks" in code.co_filename:
+            place = f" at {code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return f"{type(error).__name__}: {error}{place}"

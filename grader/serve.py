@@ -1,0 +1,75 @@
+"""A worker process: reads frames from its socket, answers each, and never returns."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import socket
+import sys
+
+from grader import limits
+from grader.wire import LENGTHS, Setup, encode_header, lengths, pack, to_worker_decoder
+from grader.worker import Worker
+
+
+
+def serve(channel: socket.socket, output: int | None) -> None:
+    """Answers requests until the judge hangs up. Ends the process: no exit hook of a submission runs."""
+    try:
+        if output is not None:
+            take_output(output)
+        limits.apply()
+        sys.argv[:] = ["submission"]
+        worker = None
+        while True:
+            header, body = receive(channel)
+            message = to_worker_decoder.decode(header)
+            if isinstance(message, Setup):
+                worker = Worker(message)
+                continue
+            assert worker is not None
+            reply, reply_body = worker.answer(message, body)
+            channel.sendall(pack(encode_header(reply), reply_body))
+    except EOFError:
+        pass
+    except BaseException:
+        faulthandler.dump_traceback()
+        os._exit(70)
+    os._exit(0)
+
+
+def receive(channel: socket.socket) -> tuple[bytes, bytes]:
+    """One frame; raises EOFError when the judge hung up."""
+    header, body = lengths(receive_exactly(channel, LENGTHS.size))
+    return receive_exactly(channel, header), receive_exactly(channel, body)
+
+
+def receive_exactly(channel: socket.socket, count: int) -> bytes:
+    """`count` bytes; raises EOFError when there are fewer."""
+    data = bytearray(count)
+    view, got = memoryview(data), 0
+    while got < count:
+        received = channel.recv_into(view[got:])
+        if not received:
+            raise EOFError
+        got += received
+    return bytes(data)
+
+
+def take_output(output: int) -> None:
+    """Everything printed goes into `output`, a pipe that the judge reads with a limit; nothing can be read from stdin."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(nothing)
+    if output > 2:
+        os.close(output)
+    sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)
+    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    if hasattr(faulthandler, "register"):
+        # The judge asks a worker that is late where it is; the handler runs in C, also in an endless loop.
+        faulthandler.register(signal.SIGUSR1, file=2, all_threads=False, chain=False)

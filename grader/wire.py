@@ -1,0 +1,313 @@
+"""What travels between the judge and a worker: frames of a JSON header and a safetensors body.
+
+A frame is two lengths (header: 4 bytes, body: 8 bytes, big endian), the header and the body. Nothing is ever pickled or
+evaluated: a value is plain data, a tensor (its bytes stand in the body) or a reference to an object that stays in the worker.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any, Union
+
+import msgspec
+
+LENGTHS = struct.Struct(">IQ")
+LARGEST_HEADER = 4 << 20
+LARGEST_BODY = 256 << 20
+LONGEST_TEXT = 1 << 20
+DEEPEST_NESTING = 32
+
+
+class WireError(Exception):
+    """A frame or a value that no honest peer sends."""
+
+
+class TensorValue(msgspec.Struct, tag="tensor", tag_field="kind", frozen=True):
+    index: int
+    device: str = "cpu"
+
+
+class ReferenceValue(msgspec.Struct, tag="reference", tag_field="kind", frozen=True):
+    """An object that lives in the worker."""
+
+    id: int
+    type: str
+    text: str = ""
+    module: bool = False
+    """Whether it is an nn.Module."""
+
+
+class TupleValue(msgspec.Struct, tag="tuple", tag_field="kind", frozen=True):
+    items: list[Value]
+
+
+class ListValue(msgspec.Struct, tag="list", tag_field="kind", frozen=True):
+    items: list[Value]
+
+
+class DictValue(msgspec.Struct, tag="dict", tag_field="kind", frozen=True):
+    keys: list[Value]
+    values: list[Value]
+
+
+class FloatValue(msgspec.Struct, tag="float", tag_field="kind", frozen=True):
+    """A float that JSON has no word for: nan, inf, -inf."""
+
+    text: str
+
+
+class DtypeValue(msgspec.Struct, tag="dtype", tag_field="kind", frozen=True):
+    name: str
+
+
+class DeviceValue(msgspec.Struct, tag="device", tag_field="kind", frozen=True):
+    name: str
+
+
+class SliceValue(msgspec.Struct, tag="slice", tag_field="kind", frozen=True):
+    start: int | None
+    stop: int | None
+    step: int | None
+
+
+Value = Union[
+    None,
+    bool,
+    int,
+    float,
+    str,
+    TensorValue,
+    ReferenceValue,
+    TupleValue,
+    ListValue,
+    DictValue,
+    FloatValue,
+    DtypeValue,
+    DeviceValue,
+    SliceValue,
+]
+
+
+class Setup(msgspec.Struct, tag="setup", tag_field="kind", frozen=True):
+    """The first message to a worker: the submission and the state of the world."""
+
+    sources: dict[str, str]
+    """Source text by path, as 'stage1_attention/attention.py'."""
+    device: str
+    seed: int
+    display: dict[str, str] = {}
+    """The file name that a traceback or debugger shows, by path; the path itself by default."""
+
+
+class Request(msgspec.Struct, tag="request", tag_field="kind", frozen=True):
+    """One thing asked of a worker."""
+
+    id: int
+    op: str
+    target: int | str = ""
+    """A reference's id, or 'stage1_attention/attention.py:causal_mask'."""
+    name: str = ""
+    args: list[Value] = []
+    kwargs: dict[str, Value] = {}
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """One of the submission's own stack frames."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Raised(msgspec.Struct, frozen=True):
+    """An exception that the submission raised."""
+
+    type: str
+    bases: list[str]
+    message: str
+    frames: list[Frame]
+    phase: str
+    """'import', 'name' (not defined), 'attribute' or 'call'."""
+    signature: str = ""
+    """The signature of what was called."""
+    names: list[str] = []
+    """Names that are there, when one is missing."""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The answer to one request; its id is the request's."""
+
+    id: int
+    value: Value = None
+    values: list[Value] = []
+    names: list[str] = []
+    shapes: list[list[list[int]]] = []
+    error: Raised | None = None
+
+
+def pack(header: bytes, body: bytes = b"") -> bytes:
+    """One frame."""
+    return LENGTHS.pack(len(header), len(body)) + header + body
+
+
+def lengths(prefix: bytes) -> tuple[int, int]:
+    """The header's and the body's length; raises WireError when either is beyond its limit."""
+    header, body = LENGTHS.unpack(prefix)
+    if header > LARGEST_HEADER or body > LARGEST_BODY:
+        raise WireError(f"a frame announces {header} + {body} bytes, more than a frame may have")
+    return header, body
+
+
+class Encoder:
+    """Turns Python values into wire values and collects their tensors for the body."""
+
+    def __init__(self, reference: Any) -> None:
+        self._reference = reference
+        """Called with an object that is no plain data; gives a ReferenceValue or raises WireError."""
+        self.tensors: list[Any] = []
+
+    def value(self, item: Any, depth: int = 0) -> Value:
+        """The wire form of `item`."""
+        import torch
+
+        if depth > DEEPEST_NESTING:
+            raise WireError("a value is nested too deeply")
+        kind = type(item)
+        if item is None or kind is bool:
+            return item  # type: ignore[no-any-return]
+        if kind is str:
+            return item[:LONGEST_TEXT]  # type: ignore[no-any-return]
+        if kind is int:
+            return item if abs(item) < 1 << 63 else self._reference(item)  # type: ignore[no-any-return]
+        if kind is float:
+            return item if math.isfinite(item) else FloatValue(str(item))
+        if isinstance(item, torch.Tensor):
+            return self._tensor(item)
+        if kind is tuple or (isinstance(item, tuple) and hasattr(item, "_fields")):
+            return TupleValue([self.value(part, depth + 1) for part in item])
+        if kind is list:
+            return ListValue([self.value(part, depth + 1) for part in item])
+        if isinstance(item, dict) and not hasattr(item, "__wire__"):
+            keys = [self.value(key, depth + 1) for key in item.keys()]
+            return DictValue(keys, [self.value(part, depth + 1) for part in item.values()])
+        if kind is torch.Size:
+            return TupleValue([int(size) for size in item])
+        if kind is torch.dtype:
+            return DtypeValue(str(item).removeprefix("torch."))
+        if kind is torch.device:
+            return DeviceValue(str(item))
+        if kind is slice and all(part is None or type(part) is int for part in (item.start, item.stop, item.step)):
+            return SliceValue(item.start, item.stop, item.step)
+        return self._reference(item)  # type: ignore[no-any-return]
+
+    def _tensor(self, tensor: Any) -> Value:
+        import torch
+
+        if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+            return self._reference(tensor)  # type: ignore[no-any-return]
+        if str(tensor.dtype) not in CARRIED_DTYPES:
+            return self._reference(tensor)  # type: ignore[no-any-return]
+        self.tensors.append(tensor)
+        return TensorValue(len(self.tensors) - 1, tensor.device.type)
+
+    def body(self) -> bytes:
+        """The collected tensors as safetensors bytes."""
+        if not self.tensors:
+            return b""
+        import torch
+        from safetensors.torch import save
+
+        with torch.no_grad():
+            # A copy each: safetensors refuses tensors that share memory, views and expanded ones.
+            plain = {
+                str(index): tensor.detach().cpu().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+                for index, tensor in enumerate(self.tensors)
+            }
+        return save(plain)
+
+
+CARRIED_DTYPES = frozenset(
+    f"torch.{name}"
+    for name in "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool".split()
+)
+
+
+def load_body(body: bytes) -> list[Any]:
+    """The tensors of a body, in order; raises WireError for anything malformed."""
+    if not body:
+        return []
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        found = load(body)
+    except (SafetensorError, ValueError, RuntimeError, KeyError, OverflowError, MemoryError) as error:
+        raise WireError(f"the body is not safetensors: {error}") from None
+    try:
+        return [found[str(index)] for index in range(len(found))]
+    except KeyError:
+        raise WireError("the body's tensors are not numbered 0, 1, 2 ...") from None
+
+
+class Decoder:
+    """Turns wire values back into Python values."""
+
+    def __init__(self, tensors: list[Any], reference: Any) -> None:
+        self._tensors = tensors
+        self._reference = reference
+        """Called with a ReferenceValue; gives the object that stands for it."""
+
+    def value(self, wire: Value) -> Any:
+        """The Python value that `wire` stands for; raises WireError for one that makes no sense."""
+        import torch
+
+        if wire is None or isinstance(wire, (bool, int, float, str)):
+            return wire
+        if isinstance(wire, TensorValue):
+            if not 0 <= wire.index < len(self._tensors):
+                raise WireError("a value names a tensor that the body does not have")
+            tensor = self._tensors[wire.index]
+            tensor.seen_device = wire.device
+            return tensor
+        if isinstance(wire, ReferenceValue):
+            return self._reference(wire)
+        if isinstance(wire, TupleValue):
+            return tuple(self.value(item) for item in wire.items)
+        if isinstance(wire, ListValue):
+            return [self.value(item) for item in wire.items]
+        if isinstance(wire, DictValue):
+            if len(wire.keys) != len(wire.values):
+                raise WireError("a dict has more keys than values")
+            try:
+                return {self.value(key): self.value(item) for key, item in zip(wire.keys, wire.values)}
+            except TypeError:
+                raise WireError("a dict has a key that cannot be one") from None
+        if isinstance(wire, FloatValue):
+            if wire.text not in ("nan", "inf", "-inf"):
+                raise WireError("a float that is none")
+            return float(wire.text)
+        if isinstance(wire, DtypeValue):
+            dtype = getattr(torch, wire.name, None)
+            if not isinstance(dtype, torch.dtype):
+                raise WireError("a dtype that torch does not have")
+            return dtype
+        if isinstance(wire, DeviceValue):
+            try:
+                return torch.device(wire.name)
+            except RuntimeError:
+                raise WireError("a device that torch does not have") from None
+        return slice(wire.start, wire.stop, wire.step)
+
+
+to_worker_decoder: msgspec.json.Decoder[Setup | Request] = msgspec.json.Decoder(Union[Setup, Request])
+reply_decoder = msgspec.json.Decoder(Reply)
+encode_header = msgspec.json.Encoder().encode
+
+
+def decode_reply(header: bytes) -> Reply:
+    """A worker's reply; raises WireError for anything that is none."""
+    try:
+        return reply_decoder.decode(header)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError) as error:
+        raise WireError(f"the header is not a reply: {error}") from None

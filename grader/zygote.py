@@ -1,0 +1,199 @@
+"""The zygote: imports torch once, then forks judges and workers in milliseconds.
+
+It is exec'ed fresh with a short environment and nothing secret in it, runs one thread, and holds no check, no answer and no
+submission. It takes 17-byte messages with file descriptors; a fork inherits only the descriptors sent for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+
+MESSAGE = struct.Struct(">cQq")
+"""A letter, the child's number, and a value: the pid or the wait status in replies."""
+
+WORKER, JUDGE, END, READY = b"w", b"j", b"e", b"r"
+
+PRELOADED = (
+    "torch",
+    "torch.utils._python_dispatch",
+    "safetensors.torch",
+    "msgspec",
+    "jaxtyping",
+    "grader.serve",
+)
+
+
+def main(control_fd: int, preload_optimizer: bool) -> None:
+    """Serves until the driver hangs up."""
+    die_with_parent()
+    become_subreaper()
+    for name in PRELOADED:
+        importlib.import_module(name)
+    import torch
+
+    torch.set_num_threads(1)
+    if preload_optimizer:
+        torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # the first one of a process costs a second
+    gc.collect()
+    gc.freeze()  # the children's collector must not touch, and so copy, every page
+    Zygote(socket.socket(fileno=control_fd)).run()
+
+
+class Zygote:
+    """Forks on request; kills and reaps."""
+
+    def __init__(self, driver: socket.socket) -> None:
+        self._driver = driver
+        self._controls: list[socket.socket] = [driver]
+        self._children: dict[tuple[int, int], int] = {}
+        """Pid by (control's descriptor, child's number)."""
+        driver.sendall(MESSAGE.pack(READY, 0, os.getpid()))
+
+    def run(self) -> None:
+        """The loop: one message at a time."""
+        while True:
+            ready, _, _ = select.select(self._controls, [], [])
+            for control in ready:
+                try:
+                    data, fds, _, _ = socket.recv_fds(control, MESSAGE.size, 3)
+                except OSError:
+                    data, fds = b"", []
+                if len(data) < MESSAGE.size:
+                    self._hang_up(control)
+                    continue
+                kind, number, _ = MESSAGE.unpack(data)
+                if kind == END:
+                    self._end(control, number)
+                else:
+                    self._fork(control, kind, number, fds)
+
+    def _fork(self, control: socket.socket, kind: bytes, number: int, fds: list[int]) -> None:
+        pid = os.fork()
+        if pid == 0:
+            start_child(kind, fds)
+        kept = None
+        if kind == JUDGE:
+            # The last descriptor is the zygote's own end of the judge's control socket.
+            kept = socket.socket(fileno=fds.pop())
+            self._controls.append(kept)
+        for fd in fds:
+            os.close(fd)
+        self._children[(control.fileno(), number)] = pid
+        self._reply(control, kind, number, pid)
+
+    def _end(self, control: socket.socket, number: int) -> None:
+        pid = self._children.pop((control.fileno(), number), None)
+        status = kill_tree(pid) if pid is not None else 0
+        self._sweep()
+        self._reply(control, END, number, status)
+
+    def _reply(self, control: socket.socket, kind: bytes, number: int, value: int) -> None:
+        try:
+            control.sendall(MESSAGE.pack(kind, number, value))
+        except OSError:
+            self._hang_up(control)
+
+    def _hang_up(self, control: socket.socket) -> None:
+        """A control socket was closed: its children go with it, and everything goes with the driver's."""
+        if control not in self._controls:
+            return
+        mine = [key for key in self._children if control is self._driver or key[0] == control.fileno()]
+        for key in mine:
+            kill_tree(self._children.pop(key))
+        self._sweep()
+        if control is self._driver:
+            os._exit(0)
+        self._controls.remove(control)
+        control.close()
+
+    def _sweep(self) -> None:
+        """Ends what a worker left behind: its orphans became children of the zygote."""
+        known = set(self._children.values())
+        for _ in range(100):
+            orphans = [pid for pid in children_of_self() if pid not in known]
+            if not orphans:
+                return
+            for pid in orphans:
+                kill_tree(pid)
+
+
+def start_child(kind: bytes, fds: list[int]) -> None:
+    """In the fork: keep only the descriptors meant for it, then become a judge or a worker. Never returns."""
+    try:
+        os.setsid()
+        die_with_parent()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if kind == JUDGE:
+            os.close(fds.pop())
+        keep = sorted(fds)
+        for low, high in zip([2, *keep], [*keep, 1 << 16]):
+            os.closerange(low + 1, high)
+        if kind == JUDGE:
+            gc.unfreeze()
+            from grader.judge import judge_process
+
+            judge_process(socket.socket(fileno=fds[0]), socket.socket(fileno=fds[1]))
+        else:
+            from grader.serve import serve
+
+            serve(socket.socket(fileno=fds[0]), fds[1])
+    except BaseException:
+        import faulthandler
+        import traceback
+
+        traceback.print_exc()
+        faulthandler.dump_traceback()
+    finally:
+        os._exit(71)
+
+
+def kill_tree(pid: int) -> int:
+    """Kills a child and its session; waits for it and gives its wait status."""
+    # It may have ended by itself already: then the status says how.
+    try:
+        done, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return 0
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    if done:
+        return status
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    try:
+        return os.waitpid(pid, 0)[1]
+    except ChildProcessError:
+        return 0
+
+
+def children_of_self() -> list[int]:
+    """The pids of this process's children, where the kernel tells; zombies of no one are reaped elsewhere."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []
+
+
+def become_subreaper() -> None:
+    """Orphans of workers become children of the zygote (Linux), so that none escapes."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """The kernel kills this process when its parent ends (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0)

@@ -59,7 +59,7 @@ def pytest_arguments(checks: Path, selection: str, interactive: bool) -> list[st
     """Only our items: no configuration, no conftest, no cache, no output of pytest's own."""
     arguments = [
         "-c", os.devnull, "--rootdir", str(checks), "--noconftest", "-p", "no:cacheprovider",
-        "-p", "no:python", "-p", "no:terminal", "-p", "no:logging", "-p", "no:warnings", "-p", "no:doctest", "-p", "no:unittest",
+        "-p", "no:terminal", "-p", "no:logging", "-p", "no:warnings", "-p", "no:doctest", "-p", "no:unittest",
         "-p", "no:junitxml", "-p", "no:pastebin", "-p", "no:stepwise", "-p", "no:setuponly", "-p", "no:setupplan",
         "--assert", "plain", "--capture", "no",
     ]  # fmt: skip

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from grader.errors import UsageError
-from grader.report.page import Look, Page
+from grader.report.page import Look, Page, look_of
 from grader.report.story import first_unfinished, is_complete, next_step, short_name
 from grader.result import ExerciseResult, StageResult
 
@@ -34,7 +35,7 @@ def next_hint(root: Path, result: StageResult, look: Look | None = None) -> str:
 
     When all have been given, it shows all of them again. Raises `HintsError` when the stage has none.
     """
-    page = Page(look or Look())
+    page = Page(look or look_of(sys.stdout))
     exercise = first_unfinished(result)
     if exercise is None:
         page.paragraph(_nothing_to_hint(result))
@@ -52,7 +53,9 @@ def load_hints(root: Path, folder: str) -> dict[str, Ladder]:
     try:
         return msgspec.toml.decode(path.read_bytes(), type=dict[str, Ladder])
     except FileNotFoundError:
-        raise HintsError(f"{shown} is not there, so this stage has no hints. Its README.md explains the ideas.") from None
+        raise HintsError(
+            f"{shown} is not there, so this stage has no hints. Its README.md explains the ideas."
+        ) from None
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
         raise HintsError(f"{shown} cannot be read: {error}. Correct that file.") from None
 
@@ -67,12 +70,16 @@ def _lay_hint(page: Page, root: Path, result: StageResult, exercise: ExerciseRes
     ladders = load_hints(root, result.folder)
     hints = ladders[exercise.name].hints if exercise.name in ladders else ()
     if not hints:
-        raise HintsError(f"stages/{result.folder}/{HINTS_FILE} has no hints for {exercise.name}. Its docstring says what it does.")
+        raise HintsError(
+            f"stages/{result.folder}/{HINTS_FILE} has no hints for {exercise.name}. Its docstring says what it does."
+        )
     given = _given_before(root)
     step = given.get(result.stage, {}).get(exercise.name, 0) + 1
     again = f"nox -s hint -- {short_name(result.stage)}"
     if step > len(hints):
-        page.paragraph((exercise.name, "bold"), f": you have had all {len(hints)} hints. Here they are again.")
+        page.paragraph(
+            (exercise.name, "bold"), f": you have had all {len(hints)} hints. Here they are again."
+        )
         for number, hint in enumerate(hints, start=1):
             page.blank()
             page.paragraph((f"{number}. ", "bold"), _flowing(hint), indent=2, hang=3)
@@ -83,7 +90,11 @@ def _lay_hint(page: Page, root: Path, result: StageResult, exercise: ExerciseRes
     page.blank()
     page.paragraph(_flowing(hints[step - 1]), indent=2)
     page.blank()
-    more = f"One step further: {again}" if step < len(hints) else f"That was the last one. All of them again: {again}"
+    more = (
+        f"One step further: {again}"
+        if step < len(hints)
+        else f"That was the last one. All of them again: {again}"
+    )
     page.paragraph((more, "dim"))
     _remember(root, given, result.stage, exercise.name, step)
 
@@ -101,7 +112,9 @@ def _given_before(root: Path) -> Given:
         return {}
 
 
-def _remember(root: Path, given: Mapping[str, Mapping[str, int]], stage: str, exercise: str, step: int) -> None:
+def _remember(
+    root: Path, given: Mapping[str, Mapping[str, int]], stage: str, exercise: str, step: int
+) -> None:
     """Keep the step. Where nothing can be written the hint is shown all the same."""
     now = {**given, stage: {**given.get(stage, {}), exercise: step}}
     path = root / PROGRESS_FILE

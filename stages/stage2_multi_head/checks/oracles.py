@@ -1,0 +1,122 @@
+"""What MultiHeadAttention should give, from PyTorch's own layer, and the submission's layer with given weights."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from grader.checks import expect, mistake
+from grader.submission import Raising
+
+PROJECTIONS = ("w_q", "w_k", "w_v", "w_o")
+
+
+def shapes(d_model: int) -> dict[str, tuple[int, ...]]:
+    """The state dict of MultiHeadAttention, whatever the number of heads."""
+    found: dict[str, tuple[int, ...]] = {}
+    for name in PROJECTIONS:
+        found |= {f"{name}.weight": (d_model, d_model), f"{name}.bias": (d_model,)}
+    return found
+
+
+def facts(d_model: int, num_heads: int) -> dict[str, Any]:
+    """What the sentences of mistakes.toml mention."""
+    d_k = d_model // num_heads
+    return {
+        "d_model": d_model,
+        "num_heads": num_heads,
+        "d_k": d_k,
+        "last_of_head_0": d_k - 1,
+        "twice_num_heads": 2 * num_heads,
+        "sqrt_d_k": math.sqrt(d_k),
+        "sqrt_d_model": math.sqrt(d_model),
+    }
+
+
+def loaded(submission: Any, weights: dict[str, Tensor], num_heads: int, dropout: float = 0.0) -> Any:
+    """The submission's layer with these weights and their dtype, in eval mode."""
+    d_model = weights["w_q.weight"].shape[0]
+    attention = submission.MultiHeadAttention(d_model, num_heads, dropout)
+    name_structure(attention.shapes(), d_model, num_heads)
+    attention.to(weights["w_q.weight"].dtype)
+    attention.load_state_dict(weights)
+    attention.eval()
+    return attention
+
+
+def name_structure(found: dict[str, tuple[int, ...]], d_model: int, num_heads: int) -> None:
+    """End the check where the names and shapes of the parameters tell a known mistake."""
+    expected, known = shapes(d_model), facts(d_model, num_heads)
+    if num_heads > 1 and found.get("w_q.weight") == (d_model // num_heads, d_model // num_heads):
+        mistake("cut-before-projecting", **known)
+    absent = [name for name in expected if name not in found]
+    if not absent or any(expected.get(name) != shape for name, shape in found.items()):
+        return
+    if absent == ["w_o.weight", "w_o.bias"]:
+        mistake("no-output-projection", **known)
+    if all(name.endswith(".bias") for name in absent):
+        mistake("projections-without-bias", names=", ".join(absent), **known)
+
+
+def named_error(call: Callable[[], Any]) -> Any:
+    """What the call returns. Where PyTorch complained about a view, the check ends with that mistake."""
+    try:
+        return call()
+    except Raising as failure:
+        if failure.raised is not None and "view size is not compatible" in failure.raised.message:
+            failure.mistake = "view-after-transpose"
+        raise
+
+
+def returned(value: Any, what: str) -> Tensor:
+    """What came back, as a tensor of any shape, to look for the nearest form of a mistake."""
+    return expect(value, what).tensor(finite=False)
+
+
+def torch_attention(
+    weights: dict[str, Tensor],
+    num_heads: int,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(output, weights) of nn.MultiheadAttention with these weights. mask: True = may attend."""
+    layer = nn.MultiheadAttention(query.shape[-1], num_heads, batch_first=True, dtype=query.dtype).eval()
+    layer.load_state_dict(
+        {
+            "in_proj_weight": torch.cat([weights[f"{name}.weight"] for name in PROJECTIONS[:3]]),
+            "in_proj_bias": torch.cat([weights[f"{name}.bias"] for name in PROJECTIONS[:3]]),
+            "out_proj.weight": weights["w_o.weight"],
+            "out_proj.bias": weights["w_o.bias"],
+        }
+    )
+    hidden = None
+    if mask is not None:
+        each_head = mask.expand(query.shape[0], num_heads, query.shape[1], key.shape[1])
+        hidden = ~each_head.flatten(0, 1)  # PyTorch's layer hides where True
+    with torch.no_grad():
+        output, attention = layer(query, key, value, attn_mask=hidden, average_attn_weights=False)
+    return output, attention
+
+
+def output_from(weights: dict[str, Tensor], attention: Tensor, value: Tensor) -> Tensor:
+    """The output that belongs to attention weights (batch, heads, q_len, k_len) and an unprojected value."""
+    return project(
+        weights, "w_o", merge(attention @ split(project(weights, "w_v", value), attention.shape[1]))
+    )
+
+
+def project(weights: dict[str, Tensor], name: str, x: Tensor) -> Tensor:
+    return F.linear(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+
+def split(x: Tensor, num_heads: int) -> Tensor:
+    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+
+def merge(x: Tensor) -> Tensor:
+    return x.transpose(1, 2).flatten(2)

@@ -46,7 +46,7 @@ class CheckItem(pytest.Item):
 
     def __init__(self, *, declared: Declared, module: ModuleType | None, problem: str, grading: Grading, **more: Any) -> None:
         super().__init__(**more)
-        self._declared = declared
+        self.declared = declared
         self._module = module
         self._problem = problem
         self._grading = grading
@@ -54,11 +54,11 @@ class CheckItem(pytest.Item):
 
     def runtest(self) -> None:
         """Runs it, reports the result, and fails unless it passed."""
-        function = getattr(self._module, self._declared.function, None)
+        function = getattr(self._module, self.declared.function, None)
         if function is None:
-            result = self._grading.runner.fault(self._declared, self._problem)
+            result = self._grading.runner.fault(self.declared, self._problem)
         else:
-            result = self._grading.runner.run(self._declared, function)
+            result = self._grading.runner.run(self.declared, function)
         self._grading.report(result)
         if result.status != "passed":
             raise CheckFailure(result)
@@ -70,7 +70,7 @@ class CheckItem(pytest.Item):
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        return self.path, None, f"{self._declared.exercise}: {self._declared.title}"
+        return self.path, None, f"{self.declared.exercise}: {self.declared.title}"
 
 
 class CheckFile(pytest.File):
@@ -109,23 +109,31 @@ def load_check_file(path: Path) -> ModuleType:
 
 
 class CheckPlugin:
-    """Makes pytest collect the check files of one grading, and nothing else of that folder."""
+    """Makes pytest collect the check files of one grading as checks, not as ordinary test modules."""
 
     def __init__(self, checks: Path, grading: Grading, deselected: Callable[[list[str]], None] = lambda ids: None) -> None:
-        self._checks = checks
         self._files = set(check_files(checks))
         self._grading = grading
         self._deselected = deselected
 
-    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        if file_path not in self._files:
-            return None
-        collector: CheckFile = CheckFile.from_parent(parent, path=file_path)
-        collector.grading = self._grading
-        return collector
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        return check_file(module_path, parent, self._grading) if module_path in self._files else None
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        self._deselected([item._declared.id for item in items if isinstance(item, CheckItem)])
+        self._deselected(deselected_ids(items))
+
+
+def check_file(path: Path, parent: pytest.Collector, grading: Grading) -> CheckFile:
+    """The collector of a file of checks."""
+    collector: CheckFile = CheckFile.from_parent(parent, path=path)
+    collector.grading = grading
+    return collector
+
+
+def deselected_ids(items: list[pytest.Item]) -> list[str]:
+    """The ids of the checks among items that -k left out."""
+    return [item.declared.id for item in items if isinstance(item, CheckItem)]
 
 
 def as_text(result: CheckResult) -> str:

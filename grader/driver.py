@@ -74,6 +74,51 @@ class Options(msgspec.Struct, frozen=True):
     debug: bool = False
 
 
+class Run:
+    """One stage of one submission: the job it makes, and the result from what is reported."""
+
+    def __init__(self, root: Path, course: Course, stage: Stage, submission: Path, options: Options) -> None:
+        self._began = time.perf_counter()
+        self._course, self._stage, self._submission, self._options = course, stage, submission, options
+        self._taken = take(root, course, stage, submission, options.earlier)
+        checks = root / "stages" / stage.folder / "checks"
+        self.declared = declared_checks(checks, stage.name)
+        check_declarations(stage, self.declared)
+        self.job = self._job(checks)
+
+    def _job(self, checks: Path) -> Job:
+        exercises: dict[str, str] = {}
+        for one in self._course.stages:
+            exercises.update({exercise.name: f"{one.folder}/{exercise.file}" for exercise in one.exercises})
+            if one.name == self._stage.name:
+                break
+        stage, options, taken = self._stage, self._options, self._taken
+        return Job(
+            stage=stage.name, folder=stage.folder, checks=str(checks),
+            sources=taken.sources, display=taken.display if options.debug else {},
+            exercises=exercises, own=[exercise.name for exercise in stage.exercises], declared=self.declared,
+            earlier=options.earlier, device=options.device, seed=options.seed,
+            seconds_per_check=stage.seconds_per_check, selection=options.selection,
+        )  # fmt: skip
+
+    def result(self, results: dict[str, CheckResult], left_out: set[str], end: Finished) -> StageResult:
+        """Every declared check counts, also one that nobody reported; raises UsageError when -k left none."""
+        stage, options = self._stage, self._options
+        kept = [one for one in self.declared if one.id not in left_out]
+        if options.selection and not kept:
+            raise UsageError(f"-k {options.selection!r} matches no check of {stage.name}. Names: {listed(self.declared)}.")
+        checks = [results.get(one.id) or lost(one) for one in kept]
+        return StageResult(
+            course=self._course.title, stage=stage.name, title=stage.title, submission=str(self._submission),
+            device=options.device, seed=options.seed, earlier=options.earlier, selection=options.selection,
+            versions=end.versions, sandbox=end.sandbox,
+            score=sum(check.points for check in checks), max_score=sum(one.points for one in kept),
+            seconds=round(time.perf_counter() - self._began, 3),
+            exercises=exercise_results(stage, checks, self._taken), checks=checks,
+            notes=self._taken.notes, folder=stage.folder,
+        )  # fmt: skip
+
+
 class Engine:
     """Grades stages of submissions; keeps one zygote warm between them."""
 
@@ -91,30 +136,14 @@ class Engine:
 
     def grade(self, stage: Stage, submission: Path, options: Options, progress: Progress | None = None) -> StageResult:
         """The result of one stage. Raises UsageError (exit 2) and GraderFailed (exit 3)."""
-        began = time.perf_counter()
         progress = progress or Silent()
-        taken = take(self.root, self.course, stage, submission, options.earlier)
-        declared = declared_checks(self.root / "stages" / stage.folder / "checks", stage.name)
-        check_declarations(stage, declared)
-        job = self._job(stage, taken, declared, options)
-        progress.started(len(declared))
+        run = Run(self.root, self.course, stage, submission, options)
+        progress.started(len(run.declared))
         try:
-            results, left_out, end = self._collect(job, options, progress)
+            results, left_out, end = self._collect(run.job, options, progress)
         finally:
             progress.done()
-        kept = [one for one in declared if one.id not in left_out]
-        if options.selection and not kept:
-            raise UsageError(f"-k {options.selection!r} matches no check of {stage.name}. Names: {listed(declared)}.")
-        checks = [results.get(one.id) or lost(one) for one in kept]
-        exercises = exercise_results(stage, checks, taken)
-        return StageResult(
-            course=self.course.title, stage=stage.name, title=stage.title, submission=str(submission),
-            device=options.device, seed=options.seed, earlier=options.earlier, selection=options.selection,
-            versions=end.versions, sandbox=end.sandbox,
-            score=sum(check.points for check in checks), max_score=sum(one.points for one in kept),
-            seconds=round(time.perf_counter() - began, 3), exercises=exercises, checks=checks,
-            notes=taken.notes, folder=stage.folder,
-        )  # fmt: skip
+        return run.result(results, left_out, end)
 
     def close(self) -> None:
         """Ends the zygote and everything it forked."""
@@ -127,21 +156,6 @@ class Engine:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def _job(self, stage: Stage, taken: Taken, declared: list[Declared], options: Options) -> Job:
-        exercises: dict[str, str] = {}
-        for one in self.course.stages:
-            exercises.update({exercise.name: f"{one.folder}/{exercise.file}" for exercise in one.exercises})
-            if one.name == stage.name:
-                break
-        return Job(
-            stage=stage.name, folder=stage.folder,
-            checks=str(self.root / "stages" / stage.folder / "checks"),
-            sources=taken.sources, display=taken.display if options.debug else {},
-            exercises=exercises, own=[exercise.name for exercise in stage.exercises], declared=declared,
-            earlier=options.earlier, device=options.device, seed=options.seed,
-            seconds_per_check=stage.seconds_per_check, selection=options.selection,
-        )  # fmt: skip
 
     def _collect(
         self, job: Job, options: Options, progress: Progress

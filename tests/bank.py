@@ -1,0 +1,56 @@
+"""The bank of known mistakes and of unusual but right submissions."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from grader.course import Stage, load_course
+from grader.mistakes import Catalogue, load_mistakes
+
+ROOT = Path(__file__).resolve().parent.parent
+STAGES = load_course(ROOT).stages
+
+
+class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A wrong edit of the solution."""
+
+    mistake: str
+    file: str
+    find: str
+    replace: str
+    note: str = ""
+
+
+def mutants_of(stage: Stage) -> list[Mutant]:
+    """The stage's mutants, in the order of their file."""
+    path = ROOT / "tests" / "mutants" / f"{stage.folder}.toml"
+    return msgspec.toml.decode(path.read_bytes(), type=dict[str, list[Mutant]])["mutant"]
+
+
+def mistakes_of(stage: Stage) -> Catalogue:
+    """The stage's own mistakes by code."""
+    return load_mistakes(ROOT / "stages" / stage.folder / "checks" / "mistakes.toml")
+
+
+def variations_of(stage: Stage) -> list[Path]:
+    """The folders of the stage's unusual but right submissions."""
+    return sorted(path for path in (ROOT / "tests" / "variations" / stage.folder).iterdir() if path.is_dir())
+
+
+def lay_submission(folder: Path, stage: Stage, files: dict[str, str] | None = None) -> Path:
+    """A submission of one stage: the solution's files, with some replaced."""
+    target = folder / stage.folder
+    shutil.copytree(ROOT / "solutions" / stage.folder, target, ignore=shutil.ignore_patterns("__pycache__", "demo.py"))
+    for name, text in (files or {}).items():
+        (target / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def mutated(stage: Stage, mutant: Mutant) -> dict[str, str]:
+    """The file that a mutant edits, edited."""
+    source = (ROOT / "solutions" / stage.folder / mutant.file).read_text(encoding="utf-8")
+    assert source.count(mutant.find) == 1, f"{mutant.find!r} stands {source.count(mutant.find)} times in {mutant.file}"
+    return {mutant.file: source.replace(mutant.find, mutant.replace)}

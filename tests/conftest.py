@@ -1,0 +1,26 @@
+"""What many tests share: the course, and an engine that imports torch once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.course import Course, load_course
+from grader.driver import Engine
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def course() -> Course:
+    """The course of this repository."""
+    return load_course(ROOT)
+
+
+@pytest.fixture(scope="session")
+def engine(course: Course) -> Iterator[Engine]:
+    """A warm engine on this repository."""
+    with Engine(ROOT, course) as warm:
+        yield warm

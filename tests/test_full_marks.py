@@ -1,0 +1,56 @@
+"""The solutions get full marks with every seed; the skeletons get nothing, and say what is to do."""
+
+from __future__ import annotations
+
+import pytest
+from bank import ROOT, STAGES
+
+from grader.collect import load_check_file
+from grader.course import Course, Stage
+from grader.declared import declared_checks
+from grader.driver import Engine, Options, Run
+from grader.local import LocalWorkers
+from grader.runner import Runner
+
+SEEDS = 200
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+def test_the_solution_passes_with_200_seeds(stage: Stage, course: Course) -> None:
+    """In this process, where a check costs milliseconds: it is the checks that are tried here, not the isolation."""
+    checks = ROOT / "stages" / stage.folder / "checks"
+    functions = {}
+    for declared in declared_checks(checks, stage.name):
+        functions[declared.id] = getattr(load_check_file(checks / declared.file), declared.function)
+    for seed in range(SEEDS):
+        run = Run(ROOT, course, stage, ROOT / "solutions", Options(seed=seed, debug=True))
+        runner = Runner(run.job, LocalWorkers())
+        for declared in run.declared:
+            result = runner.run(declared, functions[declared.id])
+            assert result.status == "passed", (seed, result.id, result.findings, result.error, result.diagnosis)
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+def test_the_solution_gets_full_marks(stage: Stage, engine: Engine) -> None:
+    result = engine.grade(stage, ROOT / "solutions", Options())
+    assert [(check.id, check.status, check.findings) for check in result.checks if check.status != "passed"] == []
+    assert result.score == result.max_score == sum(exercise.points for exercise in stage.exercises)
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+def test_the_skeleton_gets_nothing_and_says_todo(stage: Stage, engine: Engine, course: Course) -> None:
+    from grader import skeleton
+
+    assert skeleton.differences(ROOT) == [], "the skeletons here are not those that the solutions generate"
+    result = engine.grade(stage, ROOT / "stages", Options())
+    assert result.score == 0
+    assert {exercise.status for exercise in result.exercises} == {"todo"}
+    assert {check.status for check in result.checks} == {"todo"}
+
+
+def test_points_of_the_course_are_those_of_the_checks() -> None:
+    for stage in STAGES:
+        declared = declared_checks(ROOT / "stages" / stage.folder / "checks", stage.name)
+        for exercise in stage.exercises:
+            points = sum(check.points for check in declared if check.exercise == exercise.name)
+            assert points == exercise.points, (stage.name, exercise.name)

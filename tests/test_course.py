@@ -87,7 +87,7 @@ def test_a_stage_is_found_by_name_number_and_folder(root: Path, name: str) -> No
 
 
 def test_an_unknown_stage_is_answered_with_those_there_are(root: Path) -> None:
-    with pytest.raises(UnknownStage, match="'stage9'.*stage1, stage2"):
+    with pytest.raises(UnknownStage, match=r"'stage9'.*stage1, stage2"):
         load_course(root).stage("stage9")
 
 

@@ -63,7 +63,7 @@ def load_hints(root: Path, folder: str) -> dict[str, Ladder]:
 def _nothing_to_hint(result: StageResult) -> str:
     if is_complete(result):
         return f"Every exercise of {result.stage} is done. There is nothing to hint at."
-    return "The grader itself failed on this stage, so there is nothing that you could do better. Please report it."
+    return "The grader itself failed on this stage, which is not your mistake. Please report it."
 
 
 def _lay_hint(page: Page, root: Path, result: StageResult, exercise: ExerciseResult) -> None:
@@ -71,7 +71,7 @@ def _lay_hint(page: Page, root: Path, result: StageResult, exercise: ExerciseRes
     hints = ladders[exercise.name].hints if exercise.name in ladders else ()
     if not hints:
         raise HintsError(
-            f"stages/{result.folder}/{HINTS_FILE} has no hints for {exercise.name}. Its docstring says what it does."
+            f"stages/{result.folder}/{HINTS_FILE} has no hints for {exercise.name}: read its docstring."
         )
     given = _given_before(root)
     step = given.get(result.stage, {}).get(exercise.name, 0) + 1

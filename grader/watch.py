@@ -34,8 +34,9 @@ def watch(
 ) -> None:
     """Grade a stage by its name with `grade`, show the report, wait for a save, and so on until Ctrl-C.
 
-    It begins with `stage`, or with the first stage that is not complete. A save in another stage's folder turns to that
-    stage. When a stage is complete it turns to the next one that is not. `changes` and `file` are for tests.
+    It begins with `stage`, or with the first stage that is not complete. A save in another stage's folder
+    turns to that stage. When a stage is complete it turns to the next one that is not. Tests give
+    `changes` and `file`.
     """
     course = load_course(root)
     watcher = Watcher(course, grade, sys.stdout if file is None else file)
@@ -102,7 +103,7 @@ class Watcher:
         self._show_trouble("Every stage is complete: the Transformer is yours.", news)
 
     def _in_order_from(self, stage: Stage) -> list[Stage]:
-        """The stages after `stage`, and then those before it: the next one to work on is the first not complete."""
+        """`stage`, the stages after it, and then those before it."""
         at = self._course.stages.index(stage)
         return [*self._course.stages[at:], *self._course.stages[:at]]
 

@@ -53,10 +53,14 @@ def result(*statuses: Status, stage: str = "stage1", next_step: str = "") -> Sta
 def test_each_call_goes_one_step_further(root: Path) -> None:
     told = [next_hint(root, result("failed", "todo"), LOOK) for _ in range(4)]
     assert told[0] == "first, hint 1 of 3:\n\n  What is asked?\n\nOne step further: nox -s hint -- 1"
-    assert "hint 2 of 3" in told[1] and "The concept." in told[1] and "What is asked?" not in told[1]
-    assert "Look there." in told[2] and "That was the last one." in told[2]
+    assert "hint 2 of 3" in told[1]
+    assert "The concept." in told[1]
+    assert "What is asked?" not in told[1]
+    assert "Look there." in told[2]
+    assert "That was the last one." in told[2]
     assert "you have had all 3 hints" in told[3]
-    assert "1. What is asked?" in told[3] and "3. Look there." in told[3]
+    assert "1. What is asked?" in told[3]
+    assert "3. Look there." in told[3]
     assert "stages/stage1_counting/README.md" in told[3]
 
 
@@ -75,7 +79,7 @@ def test_every_stage_counts_its_own_steps(root: Path) -> None:
 
 def test_a_finished_stage_and_a_fault_of_the_grader_need_no_hint(root: Path) -> None:
     assert "Every exercise of stage1 is done." in next_hint(root, result("passed", "passed"), LOOK)
-    assert "Please report it." in next_hint(root, result("grader_error", "passed"), LOOK)
+    assert "not your mistake" in next_hint(root, result("grader_error", "passed"), LOOK)
 
 
 def test_an_exercise_that_waits_names_what_it_waits_for(root: Path) -> None:

@@ -23,7 +23,7 @@ NO_TERMINAL = 80
 COMMAND = re.compile(r"(?:nox -s|python -m) \w+(?: -- [\w-]+)?")
 """What a reader copies: it is not broken over two lines."""
 HOLD = "\ue000"
-"""Stands for a blank that holds together, until the page is done. Nothing that passes `visible` contains it."""
+"""Stands for a blank that holds together, until the page is done. `visible` lets none through."""
 
 Part = str | tuple[str, str]
 """Text, or text with a rich style."""
@@ -31,7 +31,7 @@ Part = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class Look:
-    """How a page is shown: its width in columns, whether in colour, and whether to a terminal with drawn shapes."""
+    """How a page is shown: its width in columns, in colour or not, with drawn shapes or in letters alone."""
 
     width: int = NO_TERMINAL
     colour: bool = False
@@ -81,7 +81,7 @@ class Page:
         )
 
     def text(self) -> str:
-        """The page, its lines stripped of trailing blanks, safe to print to a build log in the look's encoding."""
+        """The page without trailing blanks, safe to print to a build log, in the look's encoding."""
         assert isinstance(self._console.file, io.StringIO)
         written = self._console.file.getvalue().replace(HOLD, " ")
         lines = "\n".join(line.rstrip() for line in written.split("\n"))
@@ -109,7 +109,7 @@ class Page:
         self._lines(_text(parts), " " * indent, " " * (indent + hang))
 
     def quote(self, text: str, indent: int = 0, bar: str = "| ", style: str = "") -> None:
-        """Somebody else's text: each line begins with a bar, so that none can pass for a line of the report."""
+        """Somebody else's text: each line begins with a bar, so none can pass for a line of the report."""
         for line in visible(text).split("\n"):
             self._lines(_text([(line, style)]), " " * indent + bar, " " * indent + bar)
 

@@ -15,7 +15,7 @@ CLEAR_LINE = "\r\x1b[2K"
 
 
 class Progress:
-    """Told by the driver: `started(total)`, `finished(check)` for each check, `done()` in the end, whatever happened.
+    """Told by the driver: `started(total)`, `finished(check)` for each check, and in any case `done()`.
 
     The line goes to standard error, so that a report on standard output can be piped. `done` wipes it.
     """

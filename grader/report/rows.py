@@ -14,7 +14,7 @@ MARGIN = "  "
 
 @dataclass(frozen=True)
 class Row:
-    """One line: a mark or number, a name, points earned and possible, and where it stands in a word or two."""
+    """One line: a mark or number, a name, points earned and possible, and a word on where it stands."""
 
     mark: str
     name: str
@@ -25,7 +25,7 @@ class Row:
 
 
 def lay_rows(page: Page, rows: list[Row]) -> None:
-    """Write the rows in columns. Where the page is narrow the bar shrinks, then goes, then the word moves below."""
+    """Write the rows in columns. On a narrow page the bar shrinks, then goes, then the word moves below."""
     marks, names, scores, words = (
         max((columns(text) for text in texts), default=0)
         for texts in (

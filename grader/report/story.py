@@ -92,7 +92,7 @@ def sections(result: StageResult) -> list[Section]:
 
 
 def near(result: StageResult) -> StageResult:
-    """The result with the stage's own files called by their names alone: `attention.py`, not `stage1_attention/...`."""
+    """The result with the stage's own files called by name alone: `attention.py` without the folder."""
     if not result.folder:
         return result
     return msgspec.structs.replace(
@@ -113,7 +113,7 @@ def _near_place(place: Place, folder: str) -> Place:
 
 
 def calm_remarks(result: StageResult) -> list[tuple[list[str], str]]:
-    """The exercises that wait or were not found, with the sentence that says for what; equal sentences once."""
+    """The exercises that wait or were not found, and the sentence that says why; equal sentences once."""
     remarks: dict[str, list[str]] = {}
     for exercise in result.exercises:
         if exercise.status not in ("waiting", "missing"):
@@ -140,7 +140,7 @@ def seen(check: CheckResult) -> str:
 
 
 def more_findings(check: CheckResult) -> list[tuple[str, str]]:
-    """What `seen` has not told: pairs of a sentence (empty where it was told) and the lines that belong to it."""
+    """What `seen` has not told: pairs of a sentence (empty where it was told) and its further lines."""
     findings = [_parted(finding) for finding in check.findings]
     if findings and check.diagnosis is None:
         findings[0] = ("", findings[0][1])
@@ -245,7 +245,7 @@ def _told_alike(one: Problem, other: Problem) -> bool:
 
 
 def _key(check: CheckResult) -> Hashable:
-    """Equal for checks that show the same. A general mistake, such as a wrong shape, is one for each value."""
+    """Equal for checks that show the same. A general mistake (a wrong shape ...) is one for each value."""
     if check.diagnosis is not None:
         code = check.diagnosis.code
         return (code, check.diagnosis.seen) if code.startswith("general/") else code

@@ -30,7 +30,7 @@ from grader.report.visible import one_line
 from grader.result import CheckResult, Diagnosis, ExerciseResult, StageResult, Status
 
 Details = Literal["all", "first"]
-"""Whether every exercise with a problem is told in full, or the first one only (while someone works on it)."""
+"""Whether every exercise with a problem is told in full, or only the one that is worked on."""
 
 MOST_FRAMES = 5
 MOST_PRINTED = 12
@@ -78,9 +78,11 @@ def _lay_exercises(page: Page, exercises: list[ExerciseResult]) -> None:
 
 def _lay_notes(page: Page, result: StageResult) -> None:
     if result.selection:
-        note = f"Only the checks that match -k {one_line(result.selection)} were run: the points are not a grade."
+        selection = one_line(result.selection)
         page.blank()
-        page.paragraph(note, indent=2)
+        page.paragraph(
+            f"Only the checks that match -k {selection} were run: the points are not a grade.", indent=2
+        )
     for note in result.notes:
         page.blank()
         page.paragraph("Note: ", one_line(note.partition("\n")[0]), indent=2, hang=2)
@@ -140,7 +142,7 @@ def _lay_reason(page: Page, diagnosis: Diagnosis) -> None:
 
 
 def _lay_frames(page: Page, check: CheckResult) -> None:
-    """The learner's own lines that led to the error, the innermost last. One alone is told as where to look."""
+    """The learner's own lines that led to the error, innermost last. A single one was told already."""
     if not check.traceback or (len(check.traceback) == 1 and check.diagnosis is None):
         return
     page.blank()

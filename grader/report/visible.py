@@ -1,4 +1,4 @@
-"""Shows text of a submission instead of obeying it: no control codes, no forged lines, no workflow commands."""
+"""Shows the text of a submission instead of obeying it: no control codes, no workflow commands."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ import unicodedata
 
 TAB = 4
 COMBINING_LIMIT = 4
-"""Accents stacked on one letter beyond this number are shown as escapes: they would paint over other lines."""
+"""Further accents on one letter are shown as escapes: a tower of them paints over other lines."""
 
 SHOWN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-"""Control, format (bidi marks are among them), surrogate, private, unassigned, line and paragraph separators."""
+"""Control, format (with the bidi marks), surrogate, private, unassigned, line and paragraph separators."""
 
 COLOUR_CODE = r"(?:\x1b\[[0-9;]*m)"
 WORKFLOW_COMMAND = re.compile(rf"^((?:\s|{COLOUR_CODE})*):(?=:)", re.MULTILINE)
 LOGGING_COMMAND = re.compile(r"##(?=\w*\[)")
 
 IN_ASCII = {
-    "√": "sqrt", "ᵀ": "^T", "²": "^2", "³": "^3", "·": ".", "×": "x", "−": "-", "±": "+-", "∞": "inf", "π": "pi",
-    "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "→": "->", "←": "<-", "…": "...", "–": "-", "—": "-",
-    "“": '"', "”": '"', "‘": "'", "’": "'", "ε": "eps", "₀": "_0", "₁": "_1", "₂": "_2", "₃": "_3",
+    "√": "sqrt", "ᵀ": "^T", "²": "^2", "³": "^3", "·": ".", "×": "x", "−": "-", "±": "+-",
+    "∞": "inf", "π": "pi", "ε": "eps", "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "→": "->", "←": "<-",
+    "…": "...", "–": "-", "—": "-", "“": '"', "”": '"', "‘": "'", "’": "'",
+    "₀": "_0", "₁": "_1", "₂": "_2", "₃": "_3",
 }  # fmt: skip
 
 IN_WORDS = {
-    "√": "square root of ", "ᵀ": " transposed", "²": " squared", "³": " cubed", "·": " times ", "×": " times ",
-    "−": "minus ", "±": " plus or minus ", "∞": "infinity", "π": "pi", "≤": " at most ", "≥": " at least ",
-    "≠": " not equal to ", "≈": " about ", "→": " to ", "←": " from ", "…": "", "–": "-", "—": ", ",
-    "“": '"', "”": '"', "‘": "'", "’": "'", "`": "", "ε": "epsilon",
+    "√": "square root of ", "ᵀ": " transposed", "²": " squared", "³": " cubed", "·": " times ",
+    "×": " times ", "−": "minus ", "±": " plus or minus ", "∞": "infinity", "π": "pi", "ε": "epsilon",
+    "≤": " at most ", "≥": " at least ", "≠": " not equal to ", "≈": " about ", "→": " to ", "←": " from ",
+    "…": "", "–": "-", "—": ", ", "“": '"', "”": '"', "‘": "'", "’": "'", "`": "",
 }  # fmt: skip
 
 
 def visible(text: str) -> str:
-    """`text` with line breaks kept, tabs widened, and every control, bidi or invisible character written out."""
+    """`text` with line breaks kept, tabs widened, and control, bidi and invisible characters written out."""
     text = text.replace("\r\n", "\n").expandtabs(TAB)
     if text.isascii() and text.replace("\n", "").isprintable():
         return text

@@ -58,8 +58,8 @@ UNSCALED = Diagnosis(
     code="unscaled",
     name="Scores not divided by sqrt(d_k)",
     seen="Your attention weights are exactly softmax(q kᵀ): the scores were not divided by sqrt(d_k) = 2.83.",
-    why="The dot product of two random vectors has variance d_k. Without the division the softmax saturates and "
-    "its gradient vanishes.",
+    why="The dot product of two random vectors has variance d_k. "
+    "Without the division the softmax saturates and its gradient vanishes.",
     look_at="the line that computes the scores",
     place=Place("stage1_attention/attention.py", 41, "scores = query @ key.mT"),
 )

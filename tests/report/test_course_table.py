@@ -69,7 +69,10 @@ def test_every_line_fits(entries: list[Entry], width: int, colour: bool) -> None
     [
         (
             1,
-            "mend scaled_dot_product_attention in stages/stage2_multi_head/attention.py:30, then run nox -s stage2.",
+            (
+                "mend scaled_dot_product_attention in stages/stage2_multi_head/attention.py:30, "
+                "then run nox -s stage2."
+            ),
         ),
         (2, "stages/stage3_positional_encoding is not there. Put the folder back. Then run nox -s stage3."),
         (
@@ -123,4 +126,5 @@ def test_one_fact_a_line(entries: list[Entry]) -> None:
 def test_the_table_goes_to_a_stream_in_its_look(entries: list[Entry]) -> None:
     out = io.StringIO()
     course.print_course(TITLE, entries, out)
-    assert out.getvalue().startswith(TITLE) and "\x1b" not in out.getvalue()
+    assert out.getvalue().startswith(TITLE)
+    assert "\x1b" not in out.getvalue()

@@ -1,4 +1,4 @@
-"""Nothing that a submission writes can pass for a line of the report, a terminal code or a workflow command."""
+"""Nothing that a submission writes passes for a line of the report, a terminal code or a workflow command."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def assert_harmless(text: str) -> None:
     )
     lines = text.split("\n")
     assert not [line for line in lines if line.lstrip().startswith("::")]
-    assert "##[" not in text and "##vso[" not in text
+    assert "##[" not in text
+    assert "##vso[" not in text
     assert "[bold red]x[/]" in text, "markup is shown as it is"
     forged = (
         r"(?:Exercise causal_mask: done|\s*causal_mask +\[#+\]  9/9|Stage 1: Attention\. 100|Next: nothing).*"

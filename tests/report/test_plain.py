@@ -16,9 +16,10 @@ Exercise causal_mask: done, 1.5 of 1.5 points.
 Exercise scaled_dot_product_attention: not yet, 2 of 6 points.
 Exercise SingleHeadAttention: not started, 0 of 2 points.
 To mend: scaled_dot_product_attention.
-Seen: Your attention weights are exactly softmax(q k transposed): the scores were not divided by sqrt(d_k) = 2.83.
-Why it matters: The dot product of two random vectors has variance d_k. Without the division the softmax saturates \
-and its gradient vanishes.
+Seen: Your attention weights are exactly softmax(q k transposed): \
+the scores were not divided by sqrt(d_k) = 2.83.
+Why it matters: The dot product of two random vectors has variance d_k. Without the division the softmax \
+saturates and its gradient vanishes.
 Where to look: the line that computes the scores
 Line to look at: attention.py line 41: scores = query @ key.mT
 Values: attention weights at batch 0, head 1, shape 2 x 3 x 5 x 7 (batch, heads, query, key).

@@ -148,7 +148,9 @@ def test_a_raised_error_shows_the_learners_own_lines(every_status: StageResult) 
 
 def test_an_untouched_stage_is_calm(untouched: StageResult) -> None:
     text = terminal.render(untouched, Look(80, colour=True, shapes=True))
-    assert "\x1b[31m" not in text and "\x1b[1;31m" not in text and "✗" not in text
+    assert "\x1b[31m" not in text
+    assert "\x1b[1;31m" not in text
+    assert "✗" not in text
     assert "Write padding_mask in attention.py:12." in text
     assert len(text.split("\n")) < 12
 

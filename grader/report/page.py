@@ -20,8 +20,8 @@ WIDEST = 100
 NARROWEST = 40
 NO_TERMINAL = 80
 
-COMMAND = re.compile(r"(?:nox -s|python -m) \w+(?: -- [\w-]+)?")
-"""What a reader copies: it is not broken over two lines."""
+COPIED = re.compile(r"`[^`\n]{1,40}`|(?:nox -s|python -m) \w+(?: -- [\w-]+)?")
+"""What a reader copies, code and commands: it is not broken over two lines."""
 HOLD = "\ue000"
 """Stands for a blank that holds together, until the page is done. `visible` lets none through."""
 
@@ -149,9 +149,9 @@ def _text(parts: tuple[Part, ...] | list[Part]) -> Text:
     text = Text()
     for part in parts:
         content, style = (part, "") if isinstance(part, str) else part
-        text.append(COMMAND.sub(_held_together, visible(content)), style or None)
+        text.append(COPIED.sub(_held_together, visible(content)), style or None)
     return text
 
 
-def _held_together(command: re.Match[str]) -> str:
-    return command[0].replace(" ", HOLD)
+def _held_together(copied: re.Match[str]) -> str:
+    return copied[0].replace(" ", HOLD)

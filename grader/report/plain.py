@@ -11,6 +11,7 @@ from grader.report.story import (
     calm_remarks,
     count,
     is_complete,
+    is_own,
     more_findings,
     near,
     next_step,
@@ -80,8 +81,9 @@ def render(result: StageResult, encoding: str = "utf-8", next_stage: str = "") -
         facts.add(f"Complete. To see your code at work: nox -s demo{short_name(result.stage)}.{onward}")
     else:
         facts.add(next_step(result), label="Next")
-        facts.add(f"nox -s {result.stage}", label="To grade again")
-        facts.add(f"nox -s hint -- {short_name(result.stage)}", label="For a hint")
+        if is_own(result):
+            facts.add(f"nox -s {result.stage}", label="To grade again")
+            facts.add(f"nox -s hint -- {short_name(result.stage)}", label="For a hint")
     facts.add(f"Graded in {result.seconds:.1f} seconds on {result.device} with seed {result.seed}.")
     return facts.text(encoding)
 

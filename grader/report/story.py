@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 import msgspec
 
@@ -171,6 +172,11 @@ def first_unfinished(result: StageResult) -> ExerciseResult | None:
 
 def is_complete(result: StageResult) -> bool:
     return all(exercise.status == "passed" for exercise in result.exercises)
+
+
+def is_own(result: StageResult) -> bool:
+    """Whether the learner's own `stages` were graded, as the bare commands do, and not another folder."""
+    return PurePath(result.submission).name == "stages"
 
 
 def next_step(result: StageResult) -> str:

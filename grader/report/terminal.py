@@ -15,6 +15,7 @@ from grader.report.story import (
     calm_remarks,
     count,
     is_complete,
+    is_own,
     more_findings,
     near,
     next_step,
@@ -200,8 +201,9 @@ def _lay_ending(page: Page, result: StageResult, next_stage: str) -> None:
         page.paragraph(("Complete. ", "bold green"), f"Next: {demo}{onward}.")
     else:
         page.paragraph(("Next: ", "bold"), next_step(result), hang=2)
-        again = f"Grade again: nox -s {result.stage}. Stuck? nox -s hint -- {short_name(result.stage)}"
-        page.paragraph((again, "dim"))
+        if is_own(result):
+            again = f"Grade again: nox -s {result.stage}. Stuck? nox -s hint -- {short_name(result.stage)}"
+            page.paragraph((again, "dim"))
     seconds = f"{result.seconds:.1f} s on {one_line(result.device)}, seed {result.seed}"
     page.paragraph((f"Graded in {seconds}.", "dim"))
 

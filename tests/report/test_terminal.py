@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, get_args
 
+import msgspec
 import pytest
 
 from grader.report import terminal
@@ -201,6 +202,21 @@ def test_general_mistakes_of_different_values_are_told_apart(make_result: Callab
     text = terminal.render(result, Look(80))
     assert "1 further check shows the same:" in text
     assert "Also not yet:\n  - The mask has another shape." in text
+
+
+def test_code_and_commands_are_not_broken_over_lines(make_result: Callable[..., StageResult]) -> None:
+    result = make_result(
+        {"next_step": "Put the training code under `if __name__ == '__main__':` at the end."}
+    )
+    text = terminal.render(result, Look(48))
+    assert "`if __name__ == '__main__':`" in text
+    assert "nox -s hint -- 1" in text
+
+
+def test_somebody_elses_submission_gets_no_commands_for_ones_own(unscaled: StageResult) -> None:
+    assert "nox -s stage1" not in terminal.render(
+        msgspec.structs.replace(unscaled, submission="class/ada"), Look(80)
+    )
 
 
 def test_a_selection_is_said_not_to_be_a_grade(make_result: Callable[..., StageResult]) -> None:

@@ -61,6 +61,8 @@ class SubmissionFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader
 
 def forget() -> None:
     """Removes the submission's modules and finders, so that the next import is a fresh one."""
+    if not any(isinstance(finder, SubmissionFinder) for finder in sys.meta_path):
+        return  # in a fork, walking over every module would copy the memory of all their names
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, SubmissionFinder)]
     for name in [name for name in sys.modules if name == PACKAGE or name.startswith(PACKAGE + ".")]:
         del sys.modules[name]

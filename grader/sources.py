@@ -110,16 +110,18 @@ def read_source(path: Path, shown: str) -> str:
         if path.is_symlink():
             raise NotReadable(f"{shown} is a link. Put the file itself there.") from None
         raise NotReadable(f"{shown} cannot be read ({error.strerror}). Check its permissions.") from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
             raise NotReadable(f"{shown} is not an ordinary file. Put a Python file there.")
         if state.st_size > LARGEST_FILE:
             raise NotReadable(f"{shown} has {state.st_size:,} bytes; a file may have {LARGEST_FILE:,}. Make it smaller.")
-        try:
+        with open(descriptor, "rb", closefd=False) as file:
             data = file.read(LARGEST_FILE + 1)
-        except OSError as error:
-            raise NotReadable(f"{shown} cannot be read ({error.strerror}). Check its permissions.") from None
+    except OSError as error:
+        raise NotReadable(f"{shown} cannot be read ({error.strerror}). Check its permissions.") from None
+    finally:
+        os.close(descriptor)
     return decode_source(data, shown)
 
 

@@ -28,6 +28,8 @@ PRELOADED = (
     "msgspec",
     "jaxtyping",
     "grader.serve",
+    "random",
+    "resource",
 )
 
 
@@ -40,6 +42,8 @@ def main(control_fd: int, preload_optimizer: bool) -> None:
     import torch
 
     torch.set_num_threads(1)
+    torch.manual_seed(0)  # first calls of a process load and set up things: better once here than in every fork
+    torch.ones(2, 3).mul(0.5).matmul(torch.ones(3, 2)).softmax(-1)
     if preload_optimizer:
         torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # the first one of a process costs a second
     gc.collect()

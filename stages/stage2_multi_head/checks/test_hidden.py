@@ -4,7 +4,19 @@ import torch
 
 from grader.checks import check, expect, expect_error, fail, mistake
 
-from .oracles import facts, loaded, merge, named_error, project, returned, shapes, split, torch_attention
+from .oracles import (
+    facts,
+    loaded,
+    merge,
+    named_error,
+    output_from,
+    own_weights,
+    project,
+    returned,
+    shapes,
+    split,
+    torch_attention,
+)
 from .wrong_heads import (
     merge_by_view,
     merges_in_another_order,
@@ -74,7 +86,7 @@ def test_self_attention_equals_pytorch(submission, draw):
     weights = draw.weights(shapes(d_model), draw.exact)
     attention = loaded(submission, weights, num_heads)
     causal = torch.ones(1, 1, seq, seq, dtype=torch.bool).tril()
-    for mask in (None, causal, draw.mask(batch, 1, seq, seq)):
+    for mask in (None, draw.mask(batch, 1, seq, seq), causal):
         x = draw.normal(batch, seq, d_model, dtype=draw.exact)
         compare_with_torch(attention, weights, num_heads, x, x, x, mask)
 
@@ -96,14 +108,20 @@ def compare_with_torch(attention, weights, num_heads, query, key, value, mask):
     """Weights first: where they are wrong the output cannot be right."""
     inputs = (weights, num_heads, query, key, value, mask)
     output, attended = named_error(lambda: attention(query, key, value, mask))
-    right_output, right_weights = torch_attention(*inputs)
-    known = facts(query.shape[-1], num_heads)
+    right = torch_attention(*inputs)
     expect(attended, "the attention weights", dims="batch heads query key").equals(
-        right_weights, mistakes=weight_mistakes(*inputs), facts=known
+        right[1], mistakes=weight_mistakes(*inputs), facts=facts(query.shape[-1], num_heads)
     )
+    compare_output(output, weights, num_heads, query, key, value, right[1], right[0])
+
+
+def compare_output(output, weights, num_heads, query, key, value, given, right=None):
+    """The output is right, or what follows from the given attention weights."""
     actual = returned(output, "the output")
     expect(output, "the output", dims="batch query d_model").equals(
-        right_output, mistakes=output_mistakes(actual, *inputs, given=right_weights), facts=known
+        output_from(weights, given, value) if right is None else right,
+        mistakes=output_mistakes(actual, weights, num_heads, query, key, value, given=given),
+        facts=facts(query.shape[-1], num_heads),
     )
 
 
@@ -114,9 +132,9 @@ def test_each_axis_of_a_mask_keeps_its_meaning(submission, draw):
     weights = draw.weights(shapes(d_model), draw.exact)
     attention = loaded(submission, weights, num_heads)
     for batch, q_len, mask, axis in (
-        (2, 5, draw.mask(1, num_heads, 1, k_len), "queries"),
         (5, 5, draw.mask(5, 1, 1, k_len), "queries"),
         (num_heads, 5, draw.mask(num_heads, 1, 5, k_len), "heads"),
+        (2, 5, draw.mask(1, num_heads, 1, k_len), "queries"),
         (2, 5, draw.mask(5, k_len), "queries"),
     ):
         query = draw.normal(batch, q_len, d_model, dtype=draw.exact)
@@ -146,11 +164,17 @@ def test_mask_that_does_not_fit_is_refused(submission, draw):
     attention = loaded(submission, draw.weights(shapes(d_model)), num_heads)
     query = draw.normal(batch, q_len, d_model)
     memory = draw.normal(batch, k_len, d_model)
-    for shape in ((2, 1, 1, k_len), (1, 1, 1, q_len, k_len), (1, 1, 1, k_len + 1)):
+    _, unmasked = named_error(lambda: attention(query, memory, memory))
+    for shape in ((2, 1, 1, k_len), (1, 2, 1, q_len, k_len), (1, 1, 1, k_len + 1)):
         mask = draw.mask(*shape)
+
+        def attend(mask=mask):
+            _, attended = attention(query, memory, memory, mask)
+            expect(attended, "the attention weights").differs_from(unmasked, mistake="heads-mask-ignored")
+
         expect_error(
             (ValueError, RuntimeError),  # PyTorch's own refusal is as good
-            lambda mask=mask: attention(query, memory, memory, mask),
+            attend,
             mistake="unfit-mask-accepted",
             facts={"mask_shape": shape, "scores_shape": (batch, num_heads, q_len, k_len)},
         )
@@ -161,8 +185,8 @@ def test_dropout_drops_whole_weights_in_training(submission, draw):
     """In training, dropout takes attention weights away and scales the others up by 1 / (1 - p)."""
     num_heads, k_len, p = 3, 4, 0.5
     d_model = num_heads * 2 * k_len
-    # Every value holds its own number twice in every head, and w_v and w_o change nothing: so the output of a head
-    # shows its weights, twice.
+    # Every value is a row of one 1 and zeros, twice in every head, and w_v and w_o change nothing: so the output
+    # of a head shows its weights, twice.
     weights = draw.weights(shapes(d_model), draw.exact)
     for name in ("w_v", "w_o"):
         weights[f"{name}.weight"] = torch.eye(d_model, dtype=draw.exact)
@@ -172,12 +196,13 @@ def test_dropout_drops_whole_weights_in_training(submission, draw):
     key = draw.normal(8, k_len, d_model, dtype=draw.exact)
 
     attention = loaded(submission, weights, num_heads, dropout=p)
-    shape = (8, 5, d_model)
-    calm, _ = named_error(lambda: attention(query, key, value))
-    whole = split(expect(calm, "the output in eval mode").tensor(shape=shape), num_heads)[..., :k_len]
+    output, attended = named_error(lambda: attention(query, key, value))
+    whole = own_weights(attended, torch_attention(weights, num_heads, query, key, value)[1])
+    compare_output(output, weights, num_heads, query, key, value, whole)
+
     attention.train()
     output, _ = attention(query, key, value)
-    heads = split(expect(output, "the output in training").tensor(shape=shape), num_heads)
+    heads = split(expect(output, "the output in training").tensor(shape=(8, 5, d_model)), num_heads)
     first, second = heads[..., :k_len], heads[..., k_len:]
     known = {"p": p, "scale": 1 / (1 - p)}
 
@@ -224,17 +249,26 @@ def test_order_of_the_tokens_does_not_matter(submission, draw):
 def test_gradients_reach_every_projection(submission, draw):
     """A backward pass reaches all four projections and all three inputs."""
     batch, num_heads, q_len, k_len, d_model = 2, 3, 5, 7, 12
-    attention = loaded(submission, draw.weights(shapes(d_model), draw.exact), num_heads)
+    weights = draw.weights(shapes(d_model), draw.exact)
+    attention = loaded(submission, weights, num_heads)
     query = draw.normal(batch, q_len, d_model, dtype=draw.exact)
     key, value = draw.normal(2, batch, k_len, d_model, dtype=draw.exact)
     cotangent = draw.normal(batch, q_len, d_model, dtype=draw.exact)
-    found = submission.gradients(attention, query, key, value, cotangent=cotangent)
-    gradients = dict(zip(("query", "key", "value"), found.inputs, strict=True))
-    gradients |= {name: gradient for name, gradient in found.parameters.items() if name != "w_k.bias"}
-    for name, gradient in gradients.items():
-        # The bias of the keys is left out: it moves all scores of a query alike, so its gradient is 0.
-        if gradient is None or not gradient.abs().max() > 1e-9:
-            mistake("gradient-cut", name=name)
+    found = named_error(lambda: submission.gradients(attention, query, key, value, cotangent=cotangent))
+    gradients = dict(zip(("query", "key", "value"), found.inputs, strict=True)) | found.parameters
+    del gradients["w_k.bias"]  # it moves all scores of a query alike, so its gradient is 0
+    cut = [name for name, one in gradients.items() if one is None or not one.abs().max() > 1e-9]
+    if cut:
+        # An argument or a projection that is not used gets no gradient either: then that is the mistake.
+        output, attended = found.output
+        right = torch_attention(weights, num_heads, query, key, value)[1]
+        expect(attended, "the attention weights", dims="batch heads query key").equals(
+            right,
+            mistakes=weight_mistakes(weights, num_heads, query, key, value),
+            facts=facts(d_model, num_heads),
+        )
+        compare_output(output, weights, num_heads, query, key, value, right)
+        mistake("gradient-cut", name=cut[0])
 
 
 @check("MultiHeadAttention", points=1)
@@ -247,16 +281,20 @@ def test_works_for_one_token_and_in_bfloat16(submission, draw):
     output, _ = named_error(lambda: attention(one, one, one))
     # A single key gets all the attention, so nothing but w_v and w_o is left.
     expect(output, "the output for one token", dims="batch query d_model").equals(
-        project(weights, "w_o", project(weights, "w_v", one)), facts=facts(d_model, num_heads)
+        project(weights, "w_o", project(weights, "w_v", one)),
+        mistakes=output_mistakes(returned(output, "the output"), weights, num_heads, one, one, one),
+        facts=facts(d_model, num_heads),
     )
 
     attention.to(torch.bfloat16)
     query = draw.normal(2, 5, d_model, dtype=torch.bfloat16)
     key, value = draw.normal(2, 2, 7, d_model, dtype=torch.bfloat16)
     mask = draw.mask(2, 1, 1, 7)
-    (output, attended), after = submission.inputs_after(attention, query, key, value, mask)
+    (output, attended), after = named_error(
+        lambda: submission.inputs_after(attention, query, key, value, mask)
+    )
     expect(output, "the output in bfloat16").tensor(shape=(2, 5, d_model), dtype=torch.bfloat16)
-    expect(attended, "the weights in bfloat16").tensor(shape=(2, num_heads, 5, 7), dtype=torch.bfloat16)
+    expect(attended, "the weights in bfloat16").tensor(dtype=torch.bfloat16)
     for name, before, now in zip(
         ("query", "key", "value", "mask"), (query, key, value, mask), after, strict=True
     ):

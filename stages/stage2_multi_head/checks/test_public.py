@@ -12,6 +12,7 @@ from .oracles import (
     name_structure,
     named_error,
     output_from,
+    own_weights,
     returned,
     shapes,
     split,
@@ -67,7 +68,7 @@ def test_heads_stand_side_by_side_again(submission, draw):
 
 @check("MultiHeadAttention", points=2)
 def test_four_projections_whatever_the_heads(submission, draw):
-    """It has four linear maps, `w_q`, `w_k`, `w_v`, `w_o`, of d_model x d_model with a bias, and `num_heads`."""
+    """It has `num_heads`, and four linear maps of d_model x d_model with bias: `w_q`, `w_k`, `w_v`, `w_o`."""
     d_model = 12
     for num_heads in (3, 4, 1):
         attention = submission.MultiHeadAttention(d_model, num_heads)
@@ -123,11 +124,7 @@ def test_output_is_the_merged_heads_through_w_o(submission, draw):
     query, key, value = draw.normal(3, batch, seq, d_model, dtype=draw.exact)
     attention = loaded(submission, weights, num_heads)
     output, attended = named_error(lambda: attention(query, key, value))
-    # The weights that came back are taken as they are: whether they are right is the check above.
-    given = expect(attended, "the attention weights").value()
-    if not (isinstance(given, torch.Tensor) and given.shape == (batch, num_heads, seq, seq)):
-        given = torch_attention(weights, num_heads, query, key, value)[1]
-    given = given.to(draw.exact)
+    given = own_weights(attended, torch_attention(weights, num_heads, query, key, value)[1])
     actual = returned(output, "the output")
     expect(output, "the output", dims="batch query d_model").equals(
         output_from(weights, given, value),

@@ -73,7 +73,7 @@ def nearest(actual: Tensor, forms: Iterable[Tensor]) -> Tensor:
     return min(fitting, key=lambda form: float((form - actual).abs().nan_to_num(torch.inf).max()))
 
 
-# The layer, step by step ----------------------------------------------------------------------------------------
+# The layer, step by step
 
 
 def wrong_weights(
@@ -109,9 +109,10 @@ def wrong_outputs(
     mask: Tensor | None = None,
     given: Tensor | None = None,
 ) -> list[Tensor]:
-    """The output in every form that the mistake comes in, from the `given` attention weights where they fit."""
+    """The output, in every form that the mistake comes in, by the `given` attention weights where they fit."""
     attention = wrong_weights(code, weights, num_heads, query, key, value, mask)
-    if given is not None and given.shape == attention.shape:
+    # Of the mistakes in both, only the weights tell an exchanged value from an ignored one.
+    if given is not None and given.shape == attention.shape and not code.startswith("key-value-"):
         attention = given
     heads = attention @ wrong_projections(code, weights, num_heads, query, key, value)[2]
     outputs = wrong_merges(code, heads)
@@ -156,7 +157,7 @@ def wrong_merges(code: str, heads: Tensor) -> list[Tensor]:
     return WRONG_MERGES[code](heads) if code in WRONG_MERGES else [merge(heads)]
 
 
-# The two functions ----------------------------------------------------------------------------------------------
+# The two functions
 
 
 def split_by_view(x: Tensor, num_heads: int) -> Tensor:

@@ -108,10 +108,10 @@ class Watcher:
         return [*self._course.stages[at:], *self._course.stages[:at]]
 
     def _news(self, result: StageResult) -> list[str]:
-        """The exercises of a stage that have been finished since it was last graded here."""
+        """The exercises of a stage that have been finished for the first time since watching began."""
         before = self._done.get(result.stage)
         now = {exercise.name for exercise in result.exercises if exercise.status == "passed"}
-        self._done[result.stage] = now
+        self._done[result.stage] = now | (before or set())
         finished = [
             each.name for each in result.exercises if before is not None and each.name in now - before
         ]

@@ -138,6 +138,19 @@ def test_after_the_last_stage_come_those_left_out(root: Path) -> None:
     assert "Stage 1" in page
 
 
+def test_what_breaks_and_is_mended_again_is_no_news(root: Path) -> None:
+    learner = Learner("first1")
+
+    def changes() -> Iterator[set[Path]]:
+        for done in (set[str](), {"first1"}):
+            learner.done = done
+            yield {root / "stages" / "stage1_counting" / "a.py"}
+
+    shown = Terminal()
+    watch(root, learner.grade, None, changes(), shown)
+    assert "done." not in shown.getvalue()
+
+
 def test_a_finished_course_says_so_and_goes_on_watching(root: Path) -> None:
     learner = Learner(*(f"{word}{number}" for word in ("first", "second") for number in (1, 2, 3)))
     pages = screens(root, learner, [("", {"stage2_adding/a.py"})])

@@ -12,6 +12,7 @@ from grader.report.story import (
     count,
     is_complete,
     is_own,
+    is_untouched,
     more_findings,
     near,
     next_step,
@@ -81,6 +82,8 @@ def render(result: StageResult, encoding: str = "utf-8", next_stage: str = "") -
         facts.add(f"Complete. To see your code at work: nox -s demo{short_name(result.stage)}.{onward}")
     else:
         facts.add(next_step(result), label="Next")
+        if is_untouched(result):
+            facts.add(f"stages/{result.folder}/README.md", label="The lesson")
         if is_own(result):
             facts.add(f"nox -s {result.stage}", label="To grade again")
             facts.add(f"nox -s hint -- {short_name(result.stage)}", label="For a hint")
@@ -106,6 +109,9 @@ def _tell_section(facts: Facts, section: Section) -> None:
         _tell_values(facts, check.detail)
     _tell_frames(facts, check)
     _tell_printed(facts, check.output)
+    if section.concerns_a_file:
+        facts.add(f"{count(1 + len(first.same), 'check')} cannot run before that.")
+        return
     facts.add(check.title, label="What must hold")
     facts.add(f"Check {check.id}: {of_points(check.points, check.max_points)}.")
     for other in first.same:

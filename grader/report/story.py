@@ -10,7 +10,7 @@ from pathlib import PurePath
 import msgspec
 
 from grader.report.visible import one_line
-from grader.result import CheckResult, ExerciseResult, Place, StageResult, Status
+from grader.result import CheckResult, Diagnosis, ExerciseResult, Place, StageResult, Status
 
 CALM = ("todo", "waiting", "missing")
 """Nothing is wrong with these: they are not there yet."""
@@ -72,6 +72,12 @@ class Section:
     problems: list[Problem]
 
     @property
+    def concerns_a_file(self) -> bool:
+        """Whether several exercises have one and the same trouble, such as a file that is no Python."""
+        alone = len(self.problems) == 1 and self.problems[0].check.diagnosis is None
+        return alone and len(self.exercises) > 1
+
+    @property
     def title(self) -> str:
         return ", ".join(exercise.name for exercise in self.exercises)
 
@@ -131,10 +137,10 @@ def checks_of(result: StageResult, exercise: str) -> list[CheckResult]:
 
 def seen(check: CheckResult) -> str:
     """The first sentence about a check: what was seen and what was expected."""
+    if _finding_comes_first(check):
+        return one_line(_parted(check.findings[0])[0])
     if check.diagnosis is not None:
         return one_line(check.diagnosis.seen)
-    if check.findings:
-        return one_line(_parted(check.findings[0])[0])
     if check.status == "error" and check.error:
         return f"{check.exercise} raised {one_line(_parted(check.error)[0])}"
     return SENTENCES[check.status]
@@ -143,13 +149,24 @@ def seen(check: CheckResult) -> str:
 def more_findings(check: CheckResult) -> list[tuple[str, str]]:
     """What `seen` has not told: pairs of a sentence (empty where it was told) and its further lines."""
     findings = [_parted(finding) for finding in check.findings]
-    if findings and check.diagnosis is None:
+    if _finding_comes_first(check):
         findings[0] = ("", findings[0][1])
     headline, lines = _parted(check.error)
     mentioned = any(one_line(headline) in one_line(text) for text in [*check.findings, seen(check)])
     if check.error and not (mentioned and check.findings):
         findings.append(("" if mentioned else f"It raised {headline}", lines))
     return [(sentence, lines) for sentence, lines in findings if sentence or lines]
+
+
+def _finding_comes_first(check: CheckResult) -> bool:
+    """Whether the first finding says best what was seen: a general mistake does not know the values."""
+    if not check.findings:
+        return False
+    return check.diagnosis is None or (check.status == "failed" and _is_general(check.diagnosis))
+
+
+def _is_general(diagnosis: Diagnosis) -> bool:
+    return diagnosis.code.startswith("general/")
 
 
 def _parted(text: str) -> tuple[str, str]:
@@ -172,6 +189,12 @@ def first_unfinished(result: StageResult) -> ExerciseResult | None:
 
 def is_complete(result: StageResult) -> bool:
     return all(exercise.status == "passed" for exercise in result.exercises)
+
+
+def is_untouched(result: StageResult) -> bool:
+    """Whether nothing of the learner's own stage has been begun, so that the lesson comes first."""
+    begun = any(exercise.status not in CALM for exercise in result.exercises)
+    return is_own(result) and bool(result.folder) and not begun
 
 
 def is_own(result: StageResult) -> bool:
@@ -254,7 +277,7 @@ def _key(check: CheckResult) -> Hashable:
     """Equal for checks that show the same. A general mistake (a wrong shape ...) is one for each value."""
     if check.diagnosis is not None:
         code = check.diagnosis.code
-        return (code, check.diagnosis.seen) if code.startswith("general/") else code
+        return (code, check.diagnosis.seen) if _is_general(check.diagnosis) else code
     if not check.error and not check.findings:
         return (check.status, check.id if check.status == "failed" else "")
     return (check.status, check.error, *check.findings)

@@ -16,6 +16,7 @@ from grader.report.story import (
     count,
     is_complete,
     is_own,
+    is_untouched,
     more_findings,
     near,
     next_step,
@@ -108,6 +109,12 @@ def _lay_section(page: Page, section: Section) -> None:
     _lay_frames(page, first.check)
     _lay_printed(page, first.check)
     page.blank()
+    if section.concerns_a_file:
+        number = count(1 + len(first.same), "check")
+        page.paragraph(
+            f"{number} of {count(len(section.exercises), 'exercise')} cannot run before that.", indent=2
+        )
+        return
     page.paragraph(("What must hold: ", "dim"), one_line(first.check.title), indent=2)
     page.paragraph((_price(first.check), "dim"), indent=2, hang=2)
     _lay_further(page, first, further)
@@ -201,6 +208,8 @@ def _lay_ending(page: Page, result: StageResult, next_stage: str) -> None:
         page.paragraph(("Complete. ", "bold green"), f"Next: {demo}{onward}.")
     else:
         page.paragraph(("Next: ", "bold"), next_step(result), hang=2)
+        if is_untouched(result):
+            page.paragraph((f"The lesson: stages/{result.folder}/README.md", "dim"))
         if is_own(result):
             again = f"Grade again: nox -s {result.stage}. Stuck? nox -s hint -- {short_name(result.stage)}"
             page.paragraph((again, "dim"))

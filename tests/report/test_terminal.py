@@ -153,7 +153,8 @@ def test_an_untouched_stage_is_calm(untouched: StageResult) -> None:
     assert "\x1b[1;31m" not in text
     assert "✗" not in text
     assert "Write padding_mask in attention.py:12." in text
-    assert len(text.split("\n")) < 12
+    assert "The lesson: stages/stage1_attention/README.md" in text
+    assert len(text.split("\n")) < 13
 
 
 def test_a_complete_stage_says_what_comes_next(complete: StageResult) -> None:
@@ -174,8 +175,24 @@ def test_exercises_with_the_same_trouble_share_a_section(every_status: StageResu
         check.status, check.findings, check.error, check.traceback = "rejected", [trouble], "", []
     text = terminal.render(every_status, Look(80))
     assert text.count("was never closed") == 1
-    assert "14 further checks show the same:" in text
-    assert "and 8 more" in text
+    assert "15 checks of 15 exercises cannot run before that." in text
+    assert "What must hold" not in text
+
+
+def test_a_general_mistake_is_told_by_the_finding_that_knows_the_values(
+    make_result: Callable[..., StageResult],
+) -> None:
+    general = Diagnosis(
+        "general/wrong-dtype", "n", "The mask has another dtype than expected.", "why", "the end"
+    )
+    result = make_result({"diagnosis": general, "findings": ["The mask has dtype float32, expected bool."]})
+    text = terminal.render(result, Look(80))
+    assert "  The mask has dtype float32, expected bool.\n\n  Why it matters: why" in text
+    assert "another dtype" not in text
+    error = make_result({"diagnosis": general, "findings": ["f() takes 1 argument."], "status": "error"})
+    assert "  The mask has another dtype than expected.\n  f() takes 1 argument." in terminal.render(
+        error, Look(80)
+    )
 
 
 def test_an_error_in_an_earlier_stage_names_its_folder(make_result: Callable[..., StageResult]) -> None:

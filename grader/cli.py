@@ -228,10 +228,9 @@ def run(arguments: list[str]) -> int:
         print("Stopped.", file=sys.stderr)
         return 130
     except Exception as error:
-        import click
-
-        if isinstance(error, click.ClickException):
-            error.show()
+        # typer's usage errors: of click in older releases, of its own copy of click in newer ones
+        if callable(message := getattr(error, "format_message", None)):
+            print(f"{message()} Run `python -m grader --help`.", file=sys.stderr)
             return 2
         import traceback
 

@@ -116,7 +116,9 @@ class ZygoteProcess:
         return self.control.reply(END, number)
 
     def close(self) -> None:
-        """Hangs up: the zygote kills what it forked and ends."""
+        """Hangs up: the zygote kills what it forked and ends. One that still imports has forked nothing."""
+        if not self._ready:
+            self._process.kill()
         self.control.socket.close()
         try:
             self._process.wait(10)

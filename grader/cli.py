@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -17,7 +17,9 @@ from grader.result import StageResult
 
 ROOT = early.ROOT
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+)
 
 
 class Earlier(str, Enum):
@@ -27,10 +29,12 @@ class Earlier(str, Enum):
     reference = "reference"
 
 
-Submission = Annotated[Optional[Path], typer.Option(help="Folder that holds the stage folders.", metavar="DIR")]
+Submission = Annotated[Path | None, typer.Option(help="Folder that holds the stage folders.", metavar="DIR")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or mps.")]
 Seed = Annotated[int, typer.Option(help="Seed of the numbers that the checks draw.")]
-EarlierOption = Annotated[Earlier, typer.Option(help="Earlier stages: the submission's own, or the reference.")]
+EarlierOption = Annotated[
+    Earlier, typer.Option(help="Earlier stages: the submission's own, or the reference.")
+]
 Plain = Annotated[bool, typer.Option("--plain", help="One fact a line, for screen readers.")]
 
 
@@ -40,10 +44,14 @@ def grade(
     submission: Submission = None,
     device: Device = "cpu",
     seed: Seed = 0,
-    json: Annotated[Optional[Path], typer.Option(help="Write the result to this file.", metavar="FILE")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the result to this file.", metavar="FILE")] = None,
     earlier: EarlierOption = Earlier.own,
-    debug: Annotated[bool, typer.Option("--debug", help="Run in this process: breakpoints and prints work.")] = False,
-    select: Annotated[str, typer.Option("-k", help="Only the checks that match, as with pytest.", metavar="EXPR")] = "",
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Run in this process: breakpoints and prints work.")
+    ] = False,
+    select: Annotated[
+        str, typer.Option("-k", help="Only the checks that match, as with pytest.", metavar="EXPR")
+    ] = "",
     plain: Plain = False,
 ) -> int:
     """Grade a stage; exit 0 when everything passed."""
@@ -87,7 +95,7 @@ def course_table(
 
 @app.command()
 def watch(
-    stage: Annotated[Optional[str], typer.Argument(help="Begin with this stage.")] = None,
+    stage: Annotated[str | None, typer.Argument(help="Begin with this stage.")] = None,
     submission: Submission = None,
     device: Device = "cpu",
 ) -> int:
@@ -130,7 +138,7 @@ def demo(
 
 
 @app.command()
-def reset(stage: str, exercise: Annotated[Optional[str], typer.Argument()] = None) -> int:
+def reset(stage: str, exercise: Annotated[str | None, typer.Argument()] = None) -> int:
     """Put the skeleton of a stage or of one exercise back; a copy of yours is kept."""
     from grader.reset import reset as put_back
 
@@ -205,7 +213,9 @@ def write_json(path: Path, result: StageResult) -> None:
         partial.write_bytes(to_json(result))
         partial.replace(path)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}). Name another file: --json FILE.") from None
+        raise UsageError(
+            f"{path} cannot be written ({error.strerror}). Name another file: --json FILE."
+        ) from None
 
 
 def run(arguments: list[str]) -> int:
@@ -230,13 +240,16 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         # typer's usage errors: of click in older releases, of its own copy of click in newer ones
         if callable(message := getattr(error, "format_message", None)):
-            print(f"{message()} Run `python -m grader --help`.", file=sys.stderr)
+            print(f"{str(message()).rstrip('.')}. Run `python -m grader --help`.", file=sys.stderr)
             return 2
         import traceback
 
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(last.filename).name}:{last.lineno}"
-        print(f"The grader failed, not your submission: {type(error).__name__}: {error} ({place}). Please report it.", file=sys.stderr)
+        print(
+            f"The grader failed, not your submission: {type(error).__name__}: {error} ({place}). Please report it.",
+            file=sys.stderr,
+        )
         return 3
     finally:
         early.abandon()

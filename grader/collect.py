@@ -1,4 +1,4 @@
-"""Checks as pytest items: the files of a checks folder are loaded as a package of their own, apart from any submission."""
+"""Checks as pytest items: a checks folder is loaded as a package of its own, apart from any submission."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from grader.runner import Runner, described_error
 class Grading:
     """The checks of one job: how to run them, and where their results go."""
 
-    def __init__(self, runner: Runner, declared: list[Declared], report: Callable[[CheckResult], None]) -> None:
+    def __init__(
+        self, runner: Runner, declared: list[Declared], report: Callable[[CheckResult], None]
+    ) -> None:
         self.runner = runner
         self.declared = declared
         self._report = report
@@ -44,7 +46,9 @@ class CheckFailure(Exception):
 class CheckItem(pytest.Item):
     """One check."""
 
-    def __init__(self, *, declared: Declared, module: ModuleType | None, problem: str, grading: Grading, **more: Any) -> None:
+    def __init__(
+        self, *, declared: Declared, module: ModuleType | None, problem: str, grading: Grading, **more: Any
+    ) -> None:
         super().__init__(**more)
         self.declared = declared
         self._module = module
@@ -87,13 +91,17 @@ class CheckFile(pytest.File):
             problem = f"{self.path.name} could not be loaded: {described_error(error)}"
         for declared in self.grading.of_file(self.path.name):
             yield CheckItem.from_parent(
-                self, name=declared.function.removeprefix("test_"), declared=declared,
-                module=module, problem=problem, grading=self.grading,
-            )  # fmt: skip
+                self,
+                name=declared.function.removeprefix("test_"),
+                declared=declared,
+                module=module,
+                problem=problem,
+                grading=self.grading,
+            )
 
 
 def load_check_file(path: Path) -> ModuleType:
-    """Loads checks/test_x.py as `checks_of_FOLDER.test_x`, so that its relative imports reach the checks folder alone."""
+    """Loads checks/test_x.py as `checks_of_FOLDER.test_x`: its relative imports reach the checks folder alone."""
     package_name = f"checks_of_{path.parent.parent.name}"
     package = ModuleType(package_name)
     package.__path__ = [str(path.parent)]
@@ -111,13 +119,17 @@ def load_check_file(path: Path) -> ModuleType:
 class CheckPlugin:
     """Makes pytest collect the check files of one grading as checks, not as ordinary test modules."""
 
-    def __init__(self, checks: Path, grading: Grading, deselected: Callable[[list[str]], None] = lambda ids: None) -> None:
+    def __init__(
+        self, checks: Path, grading: Grading, deselected: Callable[[list[str]], None] = lambda ids: None
+    ) -> None:
         self._files = set(check_files(checks))
         self._grading = grading
         self._deselected = deselected
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    def pytest_pycollect_makemodule(
+        self, module_path: Path, parent: pytest.Collector
+    ) -> pytest.Collector | None:
         return check_file(module_path, parent, self._grading) if module_path in self._files else None
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:

@@ -24,20 +24,24 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 def declared_checks(checks: Path, stage: str) -> list[Declared]:
-    """The checks of every test_*.py in a folder, public ones first; raises UsageError when one is not declared rightly."""
+    """The checks of every test_*.py in a folder, public ones first; raises UsageError for a wrong declaration."""
     found: list[Declared] = []
     for path in check_files(checks):
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, OSError) as error:
-            raise UsageError(f"{path}: the checks cannot be read ({error}). This is a fault of the checks.") from None
+            raise UsageError(
+                f"{path}: the checks cannot be read ({error}). This is a fault of the checks."
+            ) from None
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 found.append(_declared(node, path, stage))
     ids = [item.id for item in found]
     doubles = {item for item in ids if ids.count(item) > 1}
     if doubles:
-        raise UsageError(f"{checks}: {', '.join(sorted(doubles))} is declared twice. Rename one of the checks.")
+        raise UsageError(
+            f"{checks}: {', '.join(sorted(doubles))} is declared twice. Rename one of the checks."
+        )
     return found
 
 
@@ -48,7 +52,11 @@ def check_files(checks: Path) -> list[Path]:
 
 def _declared(node: ast.FunctionDef, path: Path, stage: str) -> Declared:
     for decorator in node.decorator_list:
-        if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == "check":
+        if (
+            isinstance(decorator, ast.Call)
+            and isinstance(decorator.func, ast.Name)
+            and decorator.func.id == "check"
+        ):
             try:
                 args = [ast.literal_eval(argument) for argument in decorator.args]
                 options = {word.arg: ast.literal_eval(word.value) for word in decorator.keywords}
@@ -57,10 +65,14 @@ def _declared(node: ast.FunctionDef, path: Path, stage: str) -> Declared:
                 break
             docstring = ast.get_docstring(node)
             if not docstring:
-                raise UsageError(f"{path}:{node.lineno}: {node.name} has no docstring. It is what the learner reads.")
+                raise UsageError(
+                    f"{path}:{node.lineno}: {node.name} has no docstring. It is what the learner reads."
+                )
             title = docstring.strip().splitlines()[0]
             name = node.name.removeprefix("test_")
             return Declared(
                 f"{stage}/{name}", node.name, exercise, title, points, path.stem != "test_public", path.name
             )
-    raise UsageError(f"{path}:{node.lineno}: {node.name} needs @check(EXERCISE, points=N) with literal values.")
+    raise UsageError(
+        f"{path}:{node.lineno}: {node.name} needs @check(EXERCISE, points=N) with literal values."
+    )

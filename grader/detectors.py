@@ -71,7 +71,10 @@ def constant_ratio(
     if power == 0:
         return
     ratio = float((a * e).sum()) / power
-    if abs(ratio) < 1e-6 or not torch.isclose(a, ratio * e, atol=atol * max(1.0, abs(ratio)), rtol=rtol).all():
+    if (
+        abs(ratio) < 1e-6
+        or not torch.isclose(a, ratio * e, atol=atol * max(1.0, abs(ratio)), rtol=rtol).all()
+    ):
         return
     yield f"Every value is {number_name(ratio, [*actual.shape, *expected.shape])} times the expected one."
 
@@ -106,7 +109,12 @@ def constant_difference(
 
 
 def transposed(
-    actual: torch.Tensor, expected: torch.Tensor, dims: list[str], counts: torch.Tensor, atol: float, rtol: float
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    dims: list[str],
+    counts: torch.Tensor,
+    atol: float,
+    rtol: float,
 ) -> Iterator[str]:
     for first in range(actual.dim()):
         for second in range(first + 1, actual.dim()):
@@ -118,7 +126,12 @@ def transposed(
 
 
 def shifted(
-    actual: torch.Tensor, expected: torch.Tensor, dims: list[str], counts: torch.Tensor, atol: float, rtol: float
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    dims: list[str],
+    counts: torch.Tensor,
+    atol: float,
+    rtol: float,
 ) -> Iterator[str]:
     for axis in range(actual.dim()):
         length = actual.shape[axis]
@@ -186,7 +199,9 @@ def shape_finding(actual: tuple[int, ...], expected: tuple[int, ...], dims: list
                 return f"{head}: the {first} and the {second} are swapped"
             return f"{head}: the axes stand in another order"
         wrong = [axis for axis in range(len(actual)) if actual[axis] != expected[axis]]
-        sizes = "; ".join(f"the {axis_name(dims, axis)} has {actual[axis]} instead of {expected[axis]}" for axis in wrong)
+        sizes = "; ".join(
+            f"the {axis_name(dims, axis)} has {actual[axis]} instead of {expected[axis]}" for axis in wrong
+        )
         return f"{head}: {sizes}"
     if len(actual) < len(expected):
         for axis in range(len(expected)):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,9 +31,21 @@ SLACK_SECONDS = 120.0
 """What a judge may take beyond its checks' own limits."""
 
 WORST_FIRST: tuple[Status, ...] = (
-    "grader_error", "tampered", "forbidden", "rejected", "denied", "crashed", "timeout", "memory", "output", "error", "failed",
-    "missing", "todo", "waiting",
-)  # fmt: skip
+    "grader_error",
+    "tampered",
+    "forbidden",
+    "rejected",
+    "denied",
+    "crashed",
+    "timeout",
+    "memory",
+    "output",
+    "error",
+    "failed",
+    "missing",
+    "todo",
+    "waiting",
+)
 
 
 class GraderFailed(Exception):
@@ -94,29 +105,49 @@ class Run:
                 break
         stage, options, taken = self._stage, self._options, self._taken
         return Job(
-            stage=stage.name, folder=stage.folder, checks=str(checks),
-            sources=taken.sources, display=taken.display if options.debug else {},
-            exercises=exercises, own=[exercise.name for exercise in stage.exercises], declared=self.declared,
-            earlier=options.earlier, device=options.device, seed=options.seed,
-            seconds_per_check=stage.seconds_per_check, selection=options.selection,
-        )  # fmt: skip
+            stage=stage.name,
+            folder=stage.folder,
+            checks=str(checks),
+            sources=taken.sources,
+            display=taken.display if options.debug else {},
+            exercises=exercises,
+            own=[exercise.name for exercise in stage.exercises],
+            declared=self.declared,
+            earlier=options.earlier,
+            device=options.device,
+            seed=options.seed,
+            seconds_per_check=stage.seconds_per_check,
+            selection=options.selection,
+        )
 
     def result(self, results: dict[str, CheckResult], left_out: set[str], end: Finished) -> StageResult:
         """Every declared check counts, also one that nobody reported; raises UsageError when -k left none."""
         stage, options = self._stage, self._options
         kept = [one for one in self.declared if one.id not in left_out]
         if options.selection and not kept:
-            raise UsageError(f"-k {options.selection!r} matches no check of {stage.name}. Names: {listed(self.declared)}.")
+            raise UsageError(
+                f"-k {options.selection!r} matches no check of {stage.name}. Names: {listed(self.declared)}."
+            )
         checks = [results.get(one.id) or lost(one) for one in kept]
         return StageResult(
-            course=self._course.title, stage=stage.name, title=stage.title, submission=str(self._submission),
-            device=options.device, seed=options.seed, earlier=options.earlier, selection=options.selection,
-            versions=end.versions, sandbox=end.sandbox,
-            score=sum(check.points for check in checks), max_score=sum(one.points for one in kept),
+            course=self._course.title,
+            stage=stage.name,
+            title=stage.title,
+            submission=str(self._submission),
+            device=options.device,
+            seed=options.seed,
+            earlier=options.earlier,
+            selection=options.selection,
+            versions=end.versions,
+            sandbox=end.sandbox,
+            score=sum(check.points for check in checks),
+            max_score=sum(one.points for one in kept),
             seconds=round(time.perf_counter() - self._began, 3),
-            exercises=exercise_results(stage, checks, self._taken), checks=checks,
-            notes=self._taken.notes, folder=stage.folder,
-        )  # fmt: skip
+            exercises=exercise_results(stage, checks, self._taken),
+            checks=checks,
+            notes=self._taken.notes,
+            folder=stage.folder,
+        )
 
 
 class Engine:
@@ -134,7 +165,9 @@ class Engine:
         if self._zygote is None and can_fork():
             self._zygote = ZygoteProcess()
 
-    def grade(self, stage: Stage, submission: Path, options: Options, progress: Progress | None = None) -> StageResult:
+    def grade(
+        self, stage: Stage, submission: Path, options: Options, progress: Progress | None = None
+    ) -> StageResult:
         """The result of one stage. Raises UsageError (exit 2) and GraderFailed (exit 3)."""
         progress = progress or Silent()
         run = Run(self.root, self.course, stage, submission, options)
@@ -202,7 +235,9 @@ class MessageStream:
             channel, number, _ = self._zygote.judge()
         except ZygoteFailed as error:
             raise GraderFailed(str(error)) from None
-        deadline = time.monotonic() + SLACK_SECONDS + len(self._job.declared) * self._job.seconds_per_check * 2
+        deadline = (
+            time.monotonic() + SLACK_SECONDS + len(self._job.declared) * self._job.seconds_per_check * 2
+        )
         try:
             channel.sendall(pack(encode_header(self._job)))
             while True:
@@ -244,7 +279,9 @@ def check_declarations(stage: Stage, declared: list[Declared]) -> None:
     names = {exercise.name for exercise in stage.exercises}
     for one in declared:
         if one.exercise not in names:
-            raise GraderFailed(f"{one.file}: {one.function} checks {one.exercise!r}, which course.toml does not list")
+            raise GraderFailed(
+                f"{one.file}: {one.function} checks {one.exercise!r}, which course.toml does not list"
+            )
     if not declared:
         raise GraderFailed(f"stages/{stage.folder}/checks declares no check")
 
@@ -252,15 +289,23 @@ def check_declarations(stage: Stage, declared: list[Declared]) -> None:
 def lost(declared: Declared) -> CheckResult:
     """The result of a check that no judge reported."""
     return CheckResult(
-        declared.id, declared.exercise, declared.title, "grader_error", 0.0, declared.points, declared.hidden,
+        declared.id,
+        declared.exercise,
+        declared.title,
+        "grader_error",
+        0.0,
+        declared.points,
+        declared.hidden,
         findings=["The grader failed here: the check was not reported."],
         next_step="This is not your mistake. Please report it.",
-    )  # fmt: skip
+    )
 
 
 def exercise_results(stage: Stage, checks: list[CheckResult], taken: Taken) -> list[ExerciseResult]:
     """Where each exercise stands: passed when all its checks passed, else its worst status."""
-    outlines = {path: outline(source) for path, source in taken.sources.items() if path.startswith(stage.folder + "/")}
+    outlines = {
+        path: outline(source) for path, source in taken.sources.items() if path.startswith(stage.folder + "/")
+    }
     found = []
     for exercise in stage.exercises:
         mine = [check for check in checks if check.exercise == exercise.name]
@@ -272,9 +317,13 @@ def exercise_results(stage: Stage, checks: list[CheckResult], taken: Taken) -> l
         definition = there.definitions.get(exercise.name) if there else None
         found.append(
             ExerciseResult(
-                exercise.name, exercise.file, definition.line if definition else None, status,
-                sum(check.points for check in mine), sum(check.max_points for check in mine),
-            )  # fmt: skip
+                exercise.name,
+                exercise.file,
+                definition.line if definition else None,
+                status,
+                sum(check.points for check in mine),
+                sum(check.max_points for check in mine),
+            )
         )
     return found
 

@@ -9,16 +9,24 @@ from grader.result import Comparison
 ROWS, COLUMNS = 4, 6
 
 
-def excerpt(what: str, actual: torch.Tensor, expected: torch.Tensor, dims: list[str], counts: torch.Tensor) -> Comparison:
+def excerpt(
+    what: str, actual: torch.Tensor, expected: torch.Tensor, dims: list[str], counts: torch.Tensor
+) -> Comparison:
     """The matrix that holds the largest difference, cut to a few rows and columns; shapes must be equal."""
     difference = (actual.double() - expected.double()).abs().nan_to_num(nan=float("inf"))
     difference = difference.masked_fill(~counts, -1)
     largest = float(difference.max()) if difference.numel() else None
     if difference.dim() == 0 or not difference.numel():
         return Comparison(
-            what, dims, [], [[number(expected)]] if expected.numel() == 1 else [], [[number(actual)]] if actual.numel() == 1 else [],
-            list(expected.shape), list(actual.shape), largest,
-        )  # fmt: skip
+            what,
+            dims,
+            [],
+            [[number(expected)]] if expected.numel() == 1 else [],
+            [[number(actual)]] if actual.numel() == 1 else [],
+            list(expected.shape),
+            list(actual.shape),
+            largest,
+        )
     place = [int(index) for index in torch.unravel_index(difference.argmax(), difference.shape)]
     index, row, column = place[:-2], (place[-2] if len(place) > 1 else 0), place[-1]
     matrices = [tensor[tuple(index)] if index else tensor for tensor in (expected, actual)]
@@ -28,9 +36,17 @@ def excerpt(what: str, actual: torch.Tensor, expected: torch.Tensor, dims: list[
     columns = window(column, matrices[0].shape[1], COLUMNS)
     tables = [[[number(matrix[r, c]) for c in columns] for r in rows] for matrix in matrices]
     return Comparison(
-        what, dims, index, tables[0], tables[1], list(expected.shape), list(actual.shape), largest,
-        rows=rows if len(place) > 1 else [], columns=columns,
-    )  # fmt: skip
+        what,
+        dims,
+        index,
+        tables[0],
+        tables[1],
+        list(expected.shape),
+        list(actual.shape),
+        largest,
+        rows=rows if len(place) > 1 else [],
+        columns=columns,
+    )
 
 
 def window(at: int, size: int, width: int) -> list[int]:

@@ -1,10 +1,10 @@
-"""`expect`: looks at a returned value in the order in which a person would, and asks which known mistake explains it."""
+"""`expect`: looks at a returned value as a person would, and asks which known mistake explains it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Union
+from typing import Any
 
 import torch
 
@@ -15,7 +15,7 @@ from grader.result import Comparison
 from grader.submission import Handle, Session, described, unwrap
 from grader.tolerance import close, tolerance
 
-Candidate = Union[torch.Tensor, Callable[[], torch.Tensor]]
+Candidate = torch.Tensor | Callable[[], torch.Tensor]
 Mistakes = Mapping[str, Candidate]
 
 
@@ -93,7 +93,9 @@ class Expectation:
         if bool((close(actual, expected, *tolerances) | ~counts).all()):
             return actual
         self._try_mistakes(actual, (expected, counts), mistakes or {}, dict(facts or {}), tolerances)
-        if actual.is_floating_point() and not bool((actual.isfinite() | ~expected.isfinite() | ~counts).all()):
+        if actual.is_floating_point() and not bool(
+            (actual.isfinite() | ~expected.isfinite() | ~counts).all()
+        ):
             raise self._not_finite(actual, counts, expected)
         raise self._different(actual, expected, counts, tolerances)
 
@@ -114,26 +116,38 @@ class Expectation:
         if value is None:
             raise CheckFailed(
                 f"{self._sentence_start()}: None came back, where a tensor was expected.",
-                mistake="general/returned-none", facts=facts, next_step="Is there a `return` at the end of every path?",
-            )  # fmt: skip
+                mistake="general/returned-none",
+                facts=facts,
+                next_step="Is there a `return` at the end of every path?",
+            )
         if isinstance(value, (tuple, list)):
             raise CheckFailed(
                 f"{self._sentence_start()}: {described(value)} came back, where one tensor was expected.",
-                mistake="general/returned-tuple", facts=facts, next_step="Return the tensor alone.",
-            )  # fmt: skip
+                mistake="general/returned-tuple",
+                facts=facts,
+                next_step="Return the tensor alone.",
+            )
         if not isinstance(value, torch.Tensor):
-            code = "general/returned-numpy" if isinstance(value, Handle) and "numpy" in described(value) else "general/returned-no-tensor"
+            code = (
+                "general/returned-numpy"
+                if isinstance(value, Handle) and "numpy" in described(value)
+                else "general/returned-no-tensor"
+            )
             raise CheckFailed(
                 f"{self._sentence_start()}: {described(value)} came back, where a torch tensor was expected.",
-                mistake=code, facts=facts, next_step="Compute with torch functions from beginning to end.",
-            )  # fmt: skip
+                mistake=code,
+                facts=facts,
+                next_step="Compute with torch functions from beginning to end.",
+            )
         device = Current.session.device if Current.session else "cpu"
         seen = getattr(value, "seen_device", device)
         if seen != torch.device(device).type:
             raise CheckFailed(
                 f"{self._sentence_start()} is on {seen}, expected {device}, where the inputs are.",
-                mistake="general/wrong-device", facts=facts, next_step="Make new tensors with `device=x.device`.",
-            )  # fmt: skip
+                mistake="general/wrong-device",
+                facts=facts,
+                next_step="Make new tensors with `device=x.device`.",
+            )
         return value
 
     def _check_dtype(self, actual: torch.Tensor, expected: torch.dtype) -> None:
@@ -142,8 +156,10 @@ class Expectation:
         got, wanted = (str(dtype).removeprefix("torch.") for dtype in (actual.dtype, expected))
         raise CheckFailed(
             f"{self._sentence_start()} has dtype {got}, expected {wanted}.",
-            mistake="general/wrong-dtype", facts={"what": self._what}, next_step=dtype_advice(actual.dtype, expected),
-        )  # fmt: skip
+            mistake="general/wrong-dtype",
+            facts={"what": self._what},
+            next_step=dtype_advice(actual.dtype, expected),
+        )
 
     def _try_mistakes(
         self,
@@ -184,17 +200,25 @@ class Expectation:
             mistake="general/not-finite",
             facts={"what": self._what, "kind": kind},
             findings=list(detectors.nan_rows(actual, self._dims, counts)),
-            detail=excerpt(self._what, actual, expected, self._dims, counts) if expected is not None else None,
+            detail=excerpt(self._what, actual, expected, self._dims, counts)
+            if expected is not None
+            else None,
         )
 
     def _different(
-        self, actual: torch.Tensor, expected: torch.Tensor, counts: torch.Tensor, tolerances: tuple[float, float]
+        self,
+        actual: torch.Tensor,
+        expected: torch.Tensor,
+        counts: torch.Tensor,
+        tolerances: tuple[float, float],
     ) -> CheckFailed:
         inputs = Current.session.last_inputs if Current.session else []
         detail = excerpt(self._what, actual, expected, self._dims, counts)
         wrong = int((~close(actual, expected, *tolerances) & counts).sum())
         findings = detectors.findings(actual, expected, self._dims, counts, tolerances, inputs)
-        head = f"{self._sentence_start()}: {wrong} of {int(counts.sum())} values differ from what was expected"
+        head = (
+            f"{self._sentence_start()}: {wrong} of {int(counts.sum())} values differ from what was expected"
+        )
         if detail.largest_difference is not None and actual.is_floating_point():
             head += f", by up to {detail.largest_difference:.3g}"
         return CheckFailed(head + ".", findings=findings, detail=detail)

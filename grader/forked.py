@@ -14,7 +14,15 @@ from grader.links import Link, SocketLink, WorkerStopped
 from grader.wire import Reply, Request, Setup
 from grader.zygote import END, JUDGE, MESSAGE, READY, WORKER
 
-KEPT_ENVIRONMENT = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "TMPDIR", "SYSTEMROOT")
+KEPT_ENVIRONMENT = (
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_HOME",
+    "TMPDIR",
+    "SYSTEMROOT",
+)
 """What a zygote may know of the environment; there are secrets in the rest."""
 
 START_SECONDS = 120.0
@@ -30,7 +38,7 @@ class ZygoteFailed(Exception):
 def environment() -> dict[str, str]:
     """The environment of zygotes, judges and workers: an allow-list, and one thread."""
     kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
-    threads = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     return {"PATH": os.defpath, **kept, **threads, "PYTHONDONTWRITEBYTECODE": "1"}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import sys
-from types import CodeType, ModuleType
 from collections.abc import Sequence
+from types import CodeType, ModuleType
 
 PACKAGE = "submission"
 """The package the stages are laid into, so that `from ..stage1_attention.attention import ...` works."""
@@ -45,7 +45,9 @@ class SubmissionFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader
         return self._sources.get(fullname, "")
 
     def get_code(self, fullname: str) -> CodeType:
-        return compile(self.get_source(fullname), self._filenames.get(fullname, "<package>"), "exec", dont_inherit=True)
+        return compile(
+            self.get_source(fullname), self._filenames.get(fullname, "<package>"), "exec", dont_inherit=True
+        )
 
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Union
+from typing import Literal
 
 import msgspec
 
@@ -59,5 +59,5 @@ class Finished(msgspec.Struct, tag="finished", tag_field="kind"):
     sandbox: str
 
 
-Message = Union[CheckDone, Deselected, Refused, Fault, Finished]
+Message = CheckDone | Deselected | Refused | Fault | Finished
 """What a judge reports, one JSON frame each."""

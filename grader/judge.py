@@ -44,7 +44,8 @@ def judge(job: Job, workers: Workers, report: Callable[[Message], None], interac
     grading = Grading(runner, job.declared, finished)
     checks = Path(job.checks)
     code = pytest.main(
-        pytest_arguments(checks, job.selection, interactive), plugins=[CheckPlugin(checks, grading, deselected)]
+        pytest_arguments(checks, job.selection, interactive),
+        plugins=[CheckPlugin(checks, grading, deselected)],
     )
     if code == pytest.ExitCode.USAGE_ERROR:
         report(Refused(f"-k {job.selection!r} is not an expression: use words with and, or, not."))
@@ -58,11 +59,38 @@ def judge(job: Job, workers: Workers, report: Callable[[Message], None], interac
 def pytest_arguments(checks: Path, selection: str, interactive: bool) -> list[str]:
     """Only our items: no configuration, no conftest, no cache, no output of pytest's own."""
     arguments = [
-        "-c", os.devnull, "--rootdir", str(checks), "--noconftest", "-p", "no:cacheprovider",
-        "-p", "no:terminal", "-p", "no:logging", "-p", "no:warnings", "-p", "no:doctest", "-p", "no:unittest",
-        "-p", "no:junitxml", "-p", "no:pastebin", "-p", "no:stepwise", "-p", "no:setuponly", "-p", "no:setupplan",
-        "--assert", "plain", "--capture", "no",
-    ]  # fmt: skip
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(checks),
+        "--noconftest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:terminal",
+        "-p",
+        "no:logging",
+        "-p",
+        "no:warnings",
+        "-p",
+        "no:doctest",
+        "-p",
+        "no:unittest",
+        "-p",
+        "no:junitxml",
+        "-p",
+        "no:pastebin",
+        "-p",
+        "no:stepwise",
+        "-p",
+        "no:setuponly",
+        "-p",
+        "no:setupplan",
+        "--assert",
+        "plain",
+        "--capture",
+        "no",
+    ]
     if selection:
         arguments += ["-k", selection]
     return [*arguments, str(checks)]
@@ -93,7 +121,11 @@ def versions() -> dict[str, str]:
 
     import grader
 
-    return {"grader": grader.__version__, "python": platform.python_version(), "torch": str(torch.__version__)}
+    return {
+        "grader": grader.__version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+    }
 
 
 def judge_process(channel: socket.socket, control: socket.socket) -> None:

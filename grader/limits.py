@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 
 MEMORY_BYTES = 2 << 30
-"""Resident memory of one worker. The judge looks every 50 ms; an address-space limit would be wrong, since torch reserves far more than it uses."""
+"""Resident memory of one worker. The judge looks every 50 ms.
+
+A limit of the address space would be wrong: torch reserves far more than it uses."""
 
 OUTPUT_BYTES = 16 << 20
 """What one check may print before it is stopped."""

@@ -129,7 +129,9 @@ class SocketLink:
                 raise WireError("it answers a question that was not asked")
             return reply, reply_body
         except WireError as error:
-            raise WorkerStopped("tampered", f"The process sent a reply that no worker sends: {error}.") from None
+            raise WorkerStopped(
+                "tampered", f"The process sent a reply that no worker sends: {error}."
+            ) from None
 
     def printed(self) -> str:
         self._read_output()
@@ -146,7 +148,9 @@ class SocketLink:
             select.select([self._output], [], [], TICK)
             self._read_output()
 
-    def _exchange(self, frame: bytes, deadline: float, seconds: float, reply: bool = True) -> tuple[bytes, bytes]:
+    def _exchange(
+        self, frame: bytes, deadline: float, seconds: float, reply: bool = True
+    ) -> tuple[bytes, bytes]:
         to_send = memoryview(frame)
         while True:
             if reply and not to_send and (found := self._whole_frame()) is not None:
@@ -222,7 +226,9 @@ class SocketLink:
         if limits.resident_bytes(self._pid) > limits.MEMORY_BYTES:
             where = self._where()
             raise WorkerStopped(
-                "memory", f"It used more than {limits.MEMORY_BYTES >> 30} GiB of memory and was stopped.", where
+                "memory",
+                f"It used more than {limits.MEMORY_BYTES >> 30} GiB of memory and was stopped.",
+                where,
             )
 
     def _gone(self) -> WorkerStopped:
@@ -255,4 +261,3 @@ def stack_place(text: str, files: list[str]) -> Frame | None:
         if match[1] in files:
             return Frame(match[1], int(match[2]), match[3])
     return None
-

@@ -1,4 +1,4 @@
-"""The submission in the judge's own process, for --debug: breakpoints, prints and an IDE work; nothing holds it back."""
+"""The submission in the judge's own process, for --debug: breakpoints and prints work; nothing holds it back."""
 
 from __future__ import annotations
 

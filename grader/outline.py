@@ -74,7 +74,9 @@ def defined(node: ast.stmt) -> list[Definition]:
         return [Definition(node.name, first, node.end_lineno or node.lineno, is_stub(node), prose)]
     names: list[str] = []
     if isinstance(node, ast.Assign):
-        names = [part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+        names = [
+            part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)
+        ]
     elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         names = [node.target.id]
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -99,7 +101,11 @@ def names_not_implemented(node: ast.expr | None) -> bool:
 
 
 def is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 def docstring_lines(node: ast.AST) -> range:

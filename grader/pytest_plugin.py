@@ -1,6 +1,7 @@
 """Plain pytest: `pytest stages/stage1_attention` runs the same checks in the same way as the nox session.
 
-pyproject.toml loads this plugin. It acts on files below `stages/*/checks` alone and imports nothing heavy before one is met.
+pyproject.toml loads this plugin. It acts on files below `stages/*/checks` alone, and imports nothing heavy before it
+meets one.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ if TYPE_CHECKING:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of `python -m grader grade`, for checks run by plain pytest."""
     group = parser.getgroup("course", "grading a stage")
-    group.addoption("--submission", metavar="DIR", help="folder that holds the stage folders (default: stages)")
+    group.addoption(
+        "--submission", metavar="DIR", help="folder that holds the stage folders (default: stages)"
+    )
     group.addoption("--device", default="cpu", help="cpu, cuda or mps")
     group.addoption("--seed", default=0, type=int, help="seed of the numbers that the checks draw")
-    group.addoption("--earlier", default="own", choices=["own", "reference"], help="whose earlier stages are used")
+    group.addoption(
+        "--earlier", default="own", choices=["own", "reference"], help="whose earlier stages are used"
+    )
     group.addoption("--debug-submission", action="store_true", help="run the submission in this process")
 
 
@@ -46,7 +51,9 @@ class Checks:
         self._workers: Workers | None = None
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    def pytest_pycollect_makemodule(
+        self, module_path: Path, parent: pytest.Collector
+    ) -> pytest.Collector | None:
         """A check file is collected as checks."""
         root = course_root(module_path)
         if root is None:
@@ -96,7 +103,9 @@ class Checks:
         from grader.runner import Runner
 
         option = self._config.getoption
-        options = Options(option("--device"), option("--seed"), option("--earlier"), "", option("--debug-submission"))
+        options = Options(
+            option("--device"), option("--seed"), option("--earlier"), "", option("--debug-submission")
+        )
         try:
             course = load_course(root)
             stage = course.stage(checks.parent.name)

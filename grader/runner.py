@@ -85,8 +85,8 @@ class Runner:
         except CheckFault:
             raise
         except (ValueError, TypeError) as error:
-            if (failure := wrong_number_of_values(error)) is not None:
-                return self._verdicts.failed(declared, failure)
+            if (unpacking := wrong_number_of_values(error)) is not None:
+                return self._verdicts.failed(declared, unpacking)
             return self._verdicts.fault(declared, described_error(error))
         except Exception as error:
             return self._verdicts.fault(declared, described_error(error))

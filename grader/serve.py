@@ -13,7 +13,6 @@ from grader.wire import LENGTHS, Setup, encode_header, lengths, pack, to_worker_
 from grader.worker import Worker
 
 
-
 def serve(channel: socket.socket, output: int | None) -> None:
     """Answers requests until the judge hangs up. Ends the process: no exit hook of a submission runs."""
     try:
@@ -58,7 +57,7 @@ def receive_exactly(channel: socket.socket, count: int) -> bytes:
 
 
 def take_output(output: int) -> None:
-    """Everything printed goes into `output`, a pipe that the judge reads with a limit; nothing can be read from stdin."""
+    """Everything printed goes into `output`, a pipe that the judge reads with a limit; stdin is empty."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(output, 1)
@@ -69,7 +68,6 @@ def take_output(output: int) -> None:
     sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     if hasattr(faulthandler, "register"):
         # The judge asks a worker that is late where it is; the handler runs in C, also in an endless loop.
         faulthandler.register(signal.SIGUSR1, file=2, all_threads=False, chain=False)

@@ -18,7 +18,15 @@ LARGEST_FILE = 1 << 20
 MOST_FILES = 60
 CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 ENCODINGS = {"utf-8", "iso8859-1", "cp1252", "ascii", "iso8859-15"}
-NEVER_TAKEN = {"__init__.py", "demo.py", "conftest.py", "setup.py", "sitecustomize.py", "usercustomize.py", "noxfile.py"}
+NEVER_TAKEN = {
+    "__init__.py",
+    "demo.py",
+    "conftest.py",
+    "setup.py",
+    "sitecustomize.py",
+    "usercustomize.py",
+    "noxfile.py",
+}
 
 Earlier = Literal["own", "reference"]
 
@@ -54,9 +62,13 @@ def take(root: Path, course: Course, stage: Stage, submission: Path, earlier: Ea
 def submission_base(submission: Path, course: Course) -> Path:
     """The folder that holds the stage folders: the submission itself or its `stages`."""
     if not submission.exists():
-        raise UsageError(f"There is no folder {submission}. Name the folder that holds the stage folders: --submission DIR.")
+        raise UsageError(
+            f"There is no folder {submission}. Name the folder that holds the stage folders: --submission DIR."
+        )
     if not submission.is_dir():
-        raise UsageError(f"{submission} is not a folder. Name the folder that holds the stage folders: --submission DIR.")
+        raise UsageError(
+            f"{submission} is not a folder. Name the folder that holds the stage folders: --submission DIR."
+        )
     for base in (submission, submission / "stages"):
         if any((base / stage.folder).is_dir() for stage in course.stages):
             return base
@@ -94,7 +106,10 @@ def further_modules(folder: Path, named: list[str]) -> list[str]:
     further = [
         name
         for name in names
-        if name not in named and name not in NEVER_TAKEN and not name.startswith("test_") and name[:-3].isidentifier()
+        if name not in named
+        and name not in NEVER_TAKEN
+        and not name.startswith("test_")
+        and name[:-3].isidentifier()
     ]
     return further[:MOST_FILES]
 
@@ -115,7 +130,9 @@ def read_source(path: Path, shown: str) -> str:
         if not stat.S_ISREG(state.st_mode):
             raise NotReadable(f"{shown} is not an ordinary file. Put a Python file there.")
         if state.st_size > LARGEST_FILE:
-            raise NotReadable(f"{shown} has {state.st_size:,} bytes; a file may have {LARGEST_FILE:,}. Make it smaller.")
+            raise NotReadable(
+                f"{shown} has {state.st_size:,} bytes; a file may have {LARGEST_FILE:,}. Make it smaller."
+            )
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read(LARGEST_FILE + 1)
     except OSError as error:
@@ -128,7 +145,9 @@ def read_source(path: Path, shown: str) -> str:
 def decode_source(data: bytes, shown: str) -> str:
     """Python source text of any accepted encoding and line ending, as Python itself would read it."""
     if not data.strip():
-        raise NotReadable(f"{shown} is empty. Put the skeleton back: nox -s reset -- {shown.partition('_')[0]}.")
+        raise NotReadable(
+            f"{shown} is empty. Put the skeleton back: nox -s reset -- {shown.partition('_')[0]}."
+        )
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise NotReadable(f"{shown} is saved as UTF-16. Save it as UTF-8.")
     if b"\0" in data:
@@ -147,6 +166,8 @@ def decode_source(data: bytes, shown: str) -> str:
     try:
         text = data.decode("utf-8-sig" if name == "utf-8" else name)
     except UnicodeDecodeError as error:
-        raise NotReadable(f"{shown} is not {encoding}: byte {error.start} does not fit. Save it as UTF-8.") from None
+        raise NotReadable(
+            f"{shown} is not {encoding}: byte {error.start} does not fit. Save it as UTF-8."
+        ) from None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"

@@ -27,7 +27,9 @@ class Returned:
                 f"{self._source} returned {described(self._value)}, where several values were expected.",
                 next_step="Return all of them, in the order of the docstring: `return first, second`.",
             )
-        return iter([Returned(part, f"{self._source}, value {index + 1}") for index, part in enumerate(self._value)])
+        return iter(
+            [Returned(part, f"{self._source}, value {index + 1}") for index, part in enumerate(self._value)]
+        )
 
     def __getattr__(self, name: str) -> Any:
         raise CheckFault(f"a check uses .{name} of a returned value: pass it to expect(...) first")
@@ -99,7 +101,7 @@ class Session:
         wire_args = [encoder.value(unwrap(item)) for item in args]
         wire_kwargs = {key: encoder.value(unwrap(item)) for key, item in (kwargs or {}).items()}
         if op != "attribute":
-            self.last_inputs = [item for item in encoder.tensors]
+            self.last_inputs = list(encoder.tensors)
         request = Request(fresh_id(), op, target, name, wire_args, wire_kwargs)
         try:
             reply, body = self._link.ask(request, encoder.body(), self._seconds)
@@ -157,7 +159,9 @@ class Handle:
         self._source = source
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        reply, decoder = self._session.ask("call", self._target, args=args, kwargs=kwargs, source=self._source)
+        reply, decoder = self._session.ask(
+            "call", self._target, args=args, kwargs=kwargs, source=self._source
+        )
         return self._wrapped(decoder, reply.value)
 
     def __getattr__(self, name: str) -> Any:
@@ -225,7 +229,11 @@ class Handle:
 
     def _wrapped(self, decoder: Decoder, wire: Value) -> Any:
         value = self._session.values(decoder, [wire])[0]
-        return value if isinstance(value, Handle) and value._reference and value._reference.module else Returned(value, self._source)
+        return (
+            value
+            if isinstance(value, Handle) and value._reference and value._reference.module
+            else Returned(value, self._source)
+        )
 
 
 class Submission:
@@ -251,25 +259,35 @@ class Submission:
     ) -> Gradients:
         """Runs `target`, multiplies an output with `cotangent`, sums and goes backward."""
         options = {**kwargs, "__of__": of, "__cotangent__": cotangent}
-        reply, decoder = self._session.ask("gradients", target._target, args=args, kwargs=options, source=target._source)
+        reply, decoder = self._session.ask(
+            "gradients", target._target, args=args, kwargs=options, source=target._source
+        )
         values = self._session.values(decoder, [reply.value, *reply.values])
         plain = [value if isinstance(value, torch.Tensor) else None for value in values[1:]]
         count = len(plain) - len(reply.names)
         if count < 0:
             raise tampered(WireError("it names more parameters than it has"))
-        return Gradients(Returned(values[0], target._source), plain[:count], dict(zip(reply.names, plain[count:])))
+        return Gradients(
+            Returned(values[0], target._source), plain[:count], dict(zip(reply.names, plain[count:]))
+        )
 
     def operators(self, target: Handle, *args: Any, **kwargs: Any) -> tuple[Returned, list[Operator]]:
         """Runs `target` and gives every ATen operator that ran."""
-        reply, decoder = self._session.ask("operators", target._target, args=args, kwargs=kwargs, source=target._source)
+        reply, decoder = self._session.ask(
+            "operators", target._target, args=args, kwargs=kwargs, source=target._source
+        )
         value = self._session.values(decoder, [reply.value])[0]
         return Returned(value, target._source), [Operator(*item) for item in zip(reply.names, reply.shapes)]
 
     def inputs_after(self, target: Handle, *args: Any, **kwargs: Any) -> tuple[Returned, list[Returned]]:
         """Runs `target` and gives its tensor arguments as they are afterwards."""
-        reply, decoder = self._session.ask("inputs_after", target._target, args=args, kwargs=kwargs, source=target._source)
+        reply, decoder = self._session.ask(
+            "inputs_after", target._target, args=args, kwargs=kwargs, source=target._source
+        )
         values = self._session.values(decoder, [reply.value, *reply.values])
-        return Returned(values[0], target._source), [Returned(item, f"an argument of {target._source}") for item in values[1:]]
+        return Returned(values[0], target._source), [
+            Returned(item, f"an argument of {target._source}") for item in values[1:]
+        ]
 
 
 def own_reference(item: Any) -> ReferenceValue:
@@ -291,7 +309,11 @@ def described(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)} value{'s' if len(value) != 1 else ''}"
     if isinstance(value, (bool, int, float, str)):
-        return f"the {type(value).__name__} {str(value)[:60]!r}" if isinstance(value, str) else f"the {type(value).__name__} {value}"
+        return (
+            f"the {type(value).__name__} {str(value)[:60]!r}"
+            if isinstance(value, str)
+            else f"the {type(value).__name__} {value}"
+        )
     return f"a {type(value).__name__}"
 
 
@@ -317,7 +339,9 @@ def call_text(source: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str
         item = unwrap(item)
         if isinstance(item, torch.Tensor):
             return f"tensor {tuple(item.shape)}"
-        return repr(item)[:40] if isinstance(item, (bool, int, float, str, type(None), torch.dtype)) else "..."
+        return (
+            repr(item)[:40] if isinstance(item, (bool, int, float, str, type(None), torch.dtype)) else "..."
+        )
 
     parts = [short(item) for item in args]
     parts += [f"{name}={short(item)}" for name, item in kwargs.items() if not name.startswith("__")]

@@ -15,7 +15,7 @@ from grader.submission import Raising
 from grader.wire import Frame, Raised
 
 NEXT_STEPS: dict[Status, str] = {
-    "timeout": "Look for a loop that does not end, and put training code under `if __name__ == \"__main__\":`.",
+    "timeout": 'Look for a loop that does not end, and put training code under `if __name__ == "__main__":`.',
     "memory": "Look for a tensor that grows with every step, or one made far too large.",
     "output": "Take out prints inside loops.",
     "crashed": "Run the stage with --debug to see where it ends.",
@@ -37,8 +37,12 @@ class Verdicts:
 
     def fault(self, declared: Declared, reason: str) -> CheckResult:
         """A fault of the grader or of a check: never charged to the submission."""
-        return self._result(declared, "grader_error", findings=[f"The grader failed here: {reason}"],
-                            next_step="This is not your mistake. Please report it.")  # fmt: skip
+        return self._result(
+            declared,
+            "grader_error",
+            findings=[f"The grader failed here: {reason}"],
+            next_step="This is not your mistake. Please report it.",
+        )
 
     def without_running(self, declared: Declared) -> CheckResult | None:
         """The result of a check whose exercise is not there or not begun; None when it is to be run."""
@@ -46,15 +50,24 @@ class Verdicts:
         shown = path.rpartition("/")[2]
         outline = self._outlines.get(path)
         if outline is None:
-            return self._result(declared, "missing", findings=[f"{shown} is not there; {declared.exercise} is expected in it."],
-                                next_step=f"Put {shown} into the folder {self._job.folder}.")  # fmt: skip
+            return self._result(
+                declared,
+                "missing",
+                findings=[f"{shown} is not there; {declared.exercise} is expected in it."],
+                next_step=f"Put {shown} into the folder {self._job.folder}.",
+            )
         if outline.problem:
             place = Place(path, outline.problem_line, outline.text(outline.problem_line))
             return self._result(
-                declared, "error", error=outline.problem, traceback=[place],
-                findings=[f"{shown} cannot be read by Python. {outline.problem}, line {outline.problem_line}."],
+                declared,
+                "error",
+                error=outline.problem,
+                traceback=[place],
+                findings=[
+                    f"{shown} cannot be read by Python. {outline.problem}, line {outline.problem_line}."
+                ],
                 next_step=f"Mend {shown}:{outline.problem_line}; the checks of this file can run then.",
-            )  # fmt: skip
+            )
         definition = outline.definitions.get(declared.exercise)
         if definition is not None and definition.stub:
             return self._todo(declared, path)
@@ -74,9 +87,14 @@ class Verdicts:
             found = diagnosis(self._known, failure.mistake, facts, declared.exercise, self._outlines, path)
         trace = [self._place(failure.where)] if failure.where else []
         return self._result(
-            declared, failure.status, diagnosis=found, findings=failure.findings, detail=failure.detail,
-            traceback=trace, next_step=failure.next_step or NEXT_STEPS.get(failure.status, ""),
-        )  # fmt: skip
+            declared,
+            failure.status,
+            diagnosis=found,
+            findings=failure.findings,
+            detail=failure.detail,
+            traceback=trace,
+            next_step=failure.next_step or NEXT_STEPS.get(failure.status, ""),
+        )
 
     # What the submission raised ---------------------------------------------------------------------------------
 
@@ -98,9 +116,12 @@ class Verdicts:
         if isinstance(failure, Raising) and self._is_wrong_call(raised):
             facts = {"call": failure.call, "signature": raised.signature, "exercise": declared.exercise}
             wrong = CheckFailed(
-                f"{raised.message}.", status="error", mistake="general/wrong-signature", facts=facts,
+                f"{raised.message}.",
+                status="error",
+                mistake="general/wrong-signature",
+                facts=facts,
                 next_step="Give it the signature of the skeleton again.",
-            )  # fmt: skip
+            )
             result = self._from_failure(declared, wrong)
             result.error = text
             return result
@@ -115,17 +136,28 @@ class Verdicts:
         found = None
         if failure.mistake is not None:
             path = self._job.exercises[declared.exercise]
-            found = diagnosis(self._known, failure.mistake, failure.facts, declared.exercise, self._outlines, path)
+            found = diagnosis(
+                self._known, failure.mistake, failure.facts, declared.exercise, self._outlines, path
+            )
         place = trace[-1] if trace else None
         return self._result(
-            declared, status, diagnosis=found, findings=findings, traceback=trace, error=text,
-            next_step=failure.next_step or error_advice(raised) or (f"Look at {short(place)}." if place else NEXT_STEPS["crashed"]),
-        )  # fmt: skip
+            declared,
+            status,
+            diagnosis=found,
+            findings=findings,
+            traceback=trace,
+            error=text,
+            next_step=failure.next_step
+            or error_advice(raised)
+            or (f"Look at {short(place)}." if place else NEXT_STEPS["crashed"]),
+        )
 
     def _is_wrong_call(self, raised: Raised) -> bool:
         """A TypeError that Python raised at the call itself, before any line of the submission ran."""
-        return raised.type == "TypeError" and not raised.frames and bool(
-            re.search(r"argument|takes|missing|unexpected|multiple values", raised.message)
+        return (
+            raised.type == "TypeError"
+            and not raised.frames
+            and bool(re.search(r"argument|takes|missing|unexpected|multiple values", raised.message))
         )
 
     def _not_imported(self, declared: Declared, raised: Raised, trace: list[Place], text: str) -> CheckResult:
@@ -139,21 +171,34 @@ class Verdicts:
                 return self._waiting(declared, wanted[1], source)
             if self._job.earlier == "reference" and wanted[2] != self._job.folder:
                 return self._result(
-                    declared, "error", error=text, traceback=trace,
-                    findings=[f"It imports {wanted[1]!r} from {source}; there, only the names of the contract exist "
-                              "(the reference stands in for the earlier stages)."],
-                    next_step=f"Put {wanted[1]} into a further module in {self._job.folder}, beside the file that uses it.",
-                )  # fmt: skip
+                    declared,
+                    "error",
+                    error=text,
+                    traceback=trace,
+                    findings=[
+                        f"It imports {wanted[1]!r} from {source}; there, only the names of the contract exist "
+                        "(the reference stands in for the earlier stages)."
+                    ],
+                    next_step=f"Put {wanted[1]} into a further module of {self._job.folder}, beside the file that uses it.",
+                )
         where = f"{shown}:{trace[-1].line}" if trace else shown
         if broken != path:
             return self._result(
-                declared, "waiting", error=text, traceback=trace,
-                findings=[f"{shown} does not import: {text}. {declared.exercise} needs it."], next_step=f"Mend {where} first.",
-            )  # fmt: skip
+                declared,
+                "waiting",
+                error=text,
+                traceback=trace,
+                findings=[f"{shown} does not import: {text}. {declared.exercise} needs it."],
+                next_step=f"Mend {where} first.",
+            )
         return self._result(
-            declared, "error", error=text, traceback=trace, findings=[f"{shown} does not import. {text}."],
+            declared,
+            "error",
+            error=text,
+            traceback=trace,
+            findings=[f"{shown} does not import. {text}."],
             next_step=f"Mend {where}; the checks of this file can run then.",
-        )  # fmt: skip
+        )
 
     def _missing_name(self, declared: Declared, raised: Raised) -> CheckResult:
         name = raised.message
@@ -162,16 +207,20 @@ class Verdicts:
         near = difflib.get_close_matches(name, raised.names, 1)
         hint = f" There is {near[0]!r}: is it that?" if near else ""
         return self._result(
-            declared, "missing", findings=[f"{shown} has no {name}.{hint}"],
+            declared,
+            "missing",
+            findings=[f"{shown} has no {name}.{hint}"],
             next_step=f"Define {name} in {shown}, with the name and signature of the skeleton.",
-        )  # fmt: skip
+        )
 
     def _missing_attribute(self, declared: Declared, raised: Raised) -> CheckResult:
         has = ", ".join(raised.names[:20]) or "nothing public"
         failure = CheckFailed(
-            f"{raised.message}; it has: {has}.", mistake="general/missing-attribute", facts={"message": raised.message},
+            f"{raised.message}; it has: {has}.",
+            mistake="general/missing-attribute",
+            facts={"message": raised.message},
             next_step="Give it the attribute names that the docstring lists.",
-        )  # fmt: skip
+        )
         return self._from_failure(declared, failure)
 
     def _todo(self, declared: Declared, path: str, place: Place | None = None) -> CheckResult:
@@ -179,16 +228,20 @@ class Verdicts:
         line = place.line if place else definition.line if definition else 1
         shown = path.rpartition("/")[2]
         return self._result(
-            declared, "todo", findings=[f"{declared.exercise} is not written yet."],
+            declared,
+            "todo",
+            findings=[f"{declared.exercise} is not written yet."],
             next_step=f"Write {declared.exercise} in {shown}:{line}.",
-        )  # fmt: skip
+        )
 
     def _waiting(self, declared: Declared, exercise: str, path: str) -> CheckResult:
         shown = path if not path.startswith(self._job.folder + "/") else path.rpartition("/")[2]
         return self._result(
-            declared, "waiting", findings=[f"{declared.exercise} needs {exercise}, which is not written yet."],
+            declared,
+            "waiting",
+            findings=[f"{declared.exercise} needs {exercise}, which is not written yet."],
             next_step=f"Write {exercise} in {shown} first.",
-        )  # fmt: skip
+        )
 
     # Small things -----------------------------------------------------------------------------------------------
 
@@ -204,8 +257,15 @@ class Verdicts:
 
     def _result(self, declared: Declared, status: Status, points: float = 0.0, **more: object) -> CheckResult:
         return CheckResult(
-            declared.id, declared.exercise, declared.title, status, points, declared.points, declared.hidden, **more  # type: ignore[arg-type]
-        )  # fmt: skip
+            declared.id,
+            declared.exercise,
+            declared.title,
+            status,
+            points,
+            declared.points,
+            declared.hidden,
+            **more,  # type: ignore[arg-type]
+        )
 
 
 def short(place: Place) -> str:
@@ -214,7 +274,11 @@ def short(place: Place) -> str:
 
 
 def ran_out_of_memory(raised: Raised) -> bool:
-    return "MemoryError" in raised.bases or "OutOfMemoryError" in raised.bases or "not enough memory" in raised.message
+    return (
+        "MemoryError" in raised.bases
+        or "OutOfMemoryError" in raised.bases
+        or "not enough memory" in raised.message
+    )
 
 
 def error_advice(raised: Raised) -> str:

@@ -1,7 +1,8 @@
 """What travels between the judge and a worker: frames of a JSON header and a safetensors body.
 
-A frame is two lengths (header: 4 bytes, body: 8 bytes, big endian), the header and the body. Nothing is ever pickled or
-evaluated: a value is plain data, a tensor (its bytes stand in the body) or a reference to an object that stays in the worker.
+A frame is two lengths (header: 4 bytes, body: 8 bytes, big endian), the header and the body. Nothing is ever pickled
+or evaluated: a value is plain data, a tensor (its bytes stand in the body) or a reference to an object that stays in
+the worker.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class SliceValue(msgspec.Struct, tag="slice", tag_field="kind", frozen=True):
     step: int | None
 
 
-Value = Union[
+Value = Union[  # noqa: UP007 - some of the names are strings to Python 3.10
     None,
     bool,
     int,
@@ -197,7 +198,9 @@ class Encoder:
             return DtypeValue(str(item).removeprefix("torch."))
         if kind is torch.device:
             return DeviceValue(str(item))
-        if kind is slice and all(part is None or type(part) is int for part in (item.start, item.stop, item.step)):
+        if kind is slice and all(
+            part is None or type(part) is int for part in (item.start, item.stop, item.step)
+        ):
             return SliceValue(item.start, item.stop, item.step)
         return self._reference(item)  # type: ignore[no-any-return]
 
@@ -221,15 +224,18 @@ class Encoder:
         with torch.no_grad():
             # A copy each: safetensors refuses tensors that share memory, views and expanded ones.
             plain = {
-                str(index): tensor.detach().cpu().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+                str(index): tensor.detach()
+                .cpu()
+                .resolve_conj()
+                .resolve_neg()
+                .clone(memory_format=torch.contiguous_format)
                 for index, tensor in enumerate(self.tensors)
             }
         return save(plain)
 
 
 CARRIED_DTYPES = frozenset(
-    f"torch.{name}"
-    for name in "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool".split()
+    f"torch.{name}" for name in "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool".split()
 )
 
 
@@ -300,7 +306,7 @@ class Decoder:
         return slice(wire.start, wire.stop, wire.step)
 
 
-to_worker_decoder: msgspec.json.Decoder[Setup | Request] = msgspec.json.Decoder(Union[Setup, Request])
+to_worker_decoder: msgspec.json.Decoder[Setup | Request] = msgspec.json.Decoder(Setup | Request)
 reply_decoder = msgspec.json.Decoder(Reply)
 encode_header = msgspec.json.Encoder().encode
 

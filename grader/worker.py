@@ -1,4 +1,4 @@
-"""The untrusted side: imports a submission and computes what it is asked for. It never sees a check or an expected value."""
+"""The untrusted side: imports a submission and computes what it is asked for. It never sees a check or an answer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class MissingAttribute(Exception):
         self.names = names
 
 
-class OperatorRecorder(TorchDispatchMode):
+class OperatorRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes every ATen operator and the shapes of its tensor arguments."""
 
     @classmethod
@@ -55,7 +55,7 @@ class OperatorRecorder(TorchDispatchMode):
         return False
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.names: list[str] = []
         self.shapes: list[list[list[int]]] = []
 
@@ -86,7 +86,7 @@ class Worker:
             decoder = Decoder(self._to_device(load_body(body)), lambda reference: self._objects[reference.id])
             reply = self._run(request, decoder, encoder)
             return reply, encoder.body()
-        except BaseException as error:  # noqa: B036 - SystemExit and KeyboardInterrupt of a submission are answers too
+        except BaseException as error:
             return Reply(request.id, error=self._raised(error)), b""
 
     def _run(self, request: Request, decoder: Decoder, encoder: Encoder) -> Reply:
@@ -98,7 +98,9 @@ class Worker:
 
     # Operations -------------------------------------------------------------------------------------------------
 
-    def _op_call(self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Reply:
+    def _op_call(
+        self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> Reply:
         return Reply(request.id, encoder.value(self._call(target, args, kwargs)))
 
     def _op_inputs_after(
@@ -140,7 +142,10 @@ class Worker:
                 loss.backward()
         gradients = [item.grad for item in leaves] + [parameter.grad for parameter in parameters.values()]
         return Reply(
-            request.id, encoder.value(result), [encoder.value(item) for item in gradients], names=list(parameters)
+            request.id,
+            encoder.value(result),
+            [encoder.value(item) for item in gradients],
+            names=list(parameters),
         )
 
     def _op_attribute(
@@ -151,19 +156,29 @@ class Worker:
             raise MissingAttribute(type(target).__name__, request.name, public_names(target))
         return Reply(request.id, encoder.value(getattr(target, request.name)))
 
-    def _op_item(self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Reply:
+    def _op_item(
+        self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> Reply:
         return Reply(request.id, encoder.value(target[args[0]]))
 
-    def _op_length(self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Reply:
+    def _op_length(
+        self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> Reply:
         return Reply(request.id, len(target))
 
-    def _op_state(self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Reply:
+    def _op_state(
+        self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> Reply:
         """Names, shapes and values of the state dict."""
         state = target.state_dict()
         tensors = {name: item for name, item in state.items() if isinstance(item, torch.Tensor)}
         values = [] if request.name == "shapes" else [encoder.value(item) for item in tensors.values()]
         return Reply(
-            request.id, None, values, names=list(tensors), shapes=[[list(item.shape)] for item in tensors.values()]
+            request.id,
+            None,
+            values,
+            names=list(tensors),
+            shapes=[[list(item.shape)] for item in tensors.values()],
         )
 
     def _op_parameters(
@@ -176,7 +191,9 @@ class Worker:
         self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]
     ) -> Reply:
         own = target.state_dict()
-        target.load_state_dict({name: value.to(own[name].dtype) if name in own else value for name, value in args[0].items()})
+        target.load_state_dict(
+            {name: value.to(own[name].dtype) if name in own else value for name, value in args[0].items()}
+        )
         return Reply(request.id)
 
     # Names and objects ------------------------------------------------------------------------------------------
@@ -203,7 +220,10 @@ class Worker:
     def _remember(self, item: Any) -> ReferenceValue:
         self._objects.append(item)
         return ReferenceValue(
-            len(self._objects) - 1, described_type(item), safe_text(repr, item), isinstance(item, torch.nn.Module)
+            len(self._objects) - 1,
+            described_type(item),
+            safe_text(repr, item),
+            isinstance(item, torch.nn.Module),
         )
 
     def _to_device(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -263,8 +283,16 @@ def public_names(item: Any) -> list[str]:
     """What an object has: attributes, submodules, parameters and buffers, without private ones."""
     names: dict[str, None] = {}
     for table in ("_parameters", "_buffers", "_modules", "__dict__"):
-        found = vars(item).get(table, {}) if table != "__dict__" else vars(item) if hasattr(item, "__dict__") else {}
-        names.update(dict.fromkeys(name for name in found if isinstance(name, str) and not name.startswith("_")))
+        found = (
+            vars(item).get(table, {})
+            if table != "__dict__"
+            else vars(item)
+            if hasattr(item, "__dict__")
+            else {}
+        )
+        names.update(
+            dict.fromkeys(name for name in found if isinstance(name, str) and not name.startswith("_"))
+        )
     if isinstance(item, torch.nn.Module):
         names.pop("training", None)
     return list(names)
@@ -277,7 +305,11 @@ def described_type(item: Any) -> str:
     kind = type(item)
     module = getattr(kind, "__module__", "")
     name = getattr(kind, "__qualname__", kind.__name__)
-    return (name if not isinstance(module, str) or module == "builtins" or module.startswith("submission") else f"{module}.{name}")[:100]
+    return (
+        name
+        if not isinstance(module, str) or module == "builtins" or module.startswith("submission")
+        else f"{module}.{name}"
+    )[:100]
 
 
 def safe_text(convert: Callable[[Any], str], item: Any) -> str:
@@ -304,11 +336,11 @@ def signature_text(target: Any) -> str:
     try:
         signature = inspect.signature(target)
         plain = signature.replace(
-            parameters=[item.replace(annotation=inspect.Parameter.empty) for item in signature.parameters.values()],
+            parameters=[
+                item.replace(annotation=inspect.Parameter.empty) for item in signature.parameters.values()
+            ],
             return_annotation=inspect.Signature.empty,
         )
         return clean(f"{getattr(target, '__name__', 'it')}{plain}")[:300]
     except Exception:
         return ""
-
-

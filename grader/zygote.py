@@ -1,7 +1,7 @@
 """The zygote: imports torch once, then forks judges and workers in milliseconds.
 
-It is exec'ed fresh with a short environment and nothing secret in it, runs one thread, and holds no check, no answer and no
-submission. It takes 17-byte messages with file descriptors; a fork inherits only the descriptors sent for it.
+It is exec'ed fresh with a short environment and nothing secret in it, runs one thread, and holds no check, no answer
+and no submission. It takes 17-byte messages with file descriptors; a fork inherits only the descriptors sent for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def main(control_fd: int, preload_optimizer: bool) -> None:
     import torch
 
     torch.set_num_threads(1)
-    torch.manual_seed(0)  # first calls of a process load and set up things: better once here than in every fork
+    torch.manual_seed(
+        0
+    )  # first calls of a process load and set up things: better once here than in every fork
     torch.ones(2, 3).mul(0.5).matmul(torch.ones(3, 2)).softmax(-1)
     if preload_optimizer:
         torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # the first one of a process costs a second

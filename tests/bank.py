@@ -43,7 +43,9 @@ def variations_of(stage: Stage) -> list[Path]:
 def lay_submission(folder: Path, stage: Stage, files: dict[str, str] | None = None) -> Path:
     """A submission of one stage: the solution's files, with some replaced."""
     target = folder / stage.folder
-    shutil.copytree(ROOT / "solutions" / stage.folder, target, ignore=shutil.ignore_patterns("__pycache__", "demo.py"))
+    shutil.copytree(
+        ROOT / "solutions" / stage.folder, target, ignore=shutil.ignore_patterns("__pycache__", "demo.py")
+    )
     for name, text in (files or {}).items():
         (target / name).write_text(text, encoding="utf-8")
     return folder
@@ -52,5 +54,7 @@ def lay_submission(folder: Path, stage: Stage, files: dict[str, str] | None = No
 def mutated(stage: Stage, mutant: Mutant) -> dict[str, str]:
     """The file that a mutant edits, edited."""
     source = (ROOT / "solutions" / stage.folder / mutant.file).read_text(encoding="utf-8")
-    assert source.count(mutant.find) == 1, f"{mutant.find!r} stands {source.count(mutant.find)} times in {mutant.file}"
+    assert source.count(mutant.find) == 1, (
+        f"{mutant.find!r} stands {source.count(mutant.find)} times in {mutant.file}"
+    )
     return {mutant.file: source.replace(mutant.find, mutant.replace)}

@@ -19,6 +19,19 @@ CAUSAL = "    everything = torch.ones(1, 1, length, length, dtype=torch.bool, de
 CAUSAL_RETURN = "    return everything.tril()  # keeps the diagonal: a position sees itself\n"
 
 
+FORGERY = """
+import os, struct
+
+
+def _forge():
+    for fd in range(3, 9):
+        try:
+            os.write(fd, struct.pack(">IQ", 9, 0) + b'{"id": 1}')
+        except OSError:
+            pass
+"""
+
+
 def edited(find: str, replace: str) -> str:
     """The solution of stage 1 with one edit."""
     assert SOLUTION.count(find) == 1
@@ -84,7 +97,9 @@ def test_an_endless_loop_is_stopped_and_located(course: Course, engine: Engine, 
     mine = of(result, "causal_mask")
     assert {check.status for check in mine} == {"timeout"}
     line = next(n for n, text in enumerate(SOLUTION.splitlines(), 1) if text.strip() == CAUSAL.strip())
-    assert [(place.file, place.line) for place in mine[0].traceback] == [(f"{STAGE.folder}/attention.py", line)]
+    assert [(place.file, place.line) for place in mine[0].traceback] == [
+        (f"{STAGE.folder}/attention.py", line)
+    ]
     assert "causal_mask" in mine[0].findings[0]
 
 
@@ -103,7 +118,9 @@ def test_an_endless_loop_is_stopped_and_located(course: Course, engine: Engine, 
         ("return everything.to('meta')", "failed", "meta"),
     ],
 )
-def test_what_comes_back_is_named(engine: Engine, tmp_path: Path, returned: str, status: str, words: str) -> None:
+def test_what_comes_back_is_named(
+    engine: Engine, tmp_path: Path, returned: str, status: str, words: str
+) -> None:
     result = grade(engine, tmp_path, edited(CAUSAL_RETURN, f"    {returned}\n"), "causal_mask")
     mine = of(result, "causal_mask")
     assert {check.status for check in mine} <= {status, "error"}
@@ -126,7 +143,9 @@ def test_nan_is_named(engine: Engine, tmp_path: Path) -> None:
         ("import sys\nsys.exit(3)\n" + SOLUTION, 2, "SystemExit"),
     ],
 )
-def test_a_file_that_does_not_import(engine: Engine, tmp_path: Path, source: str, line: int, words: str) -> None:
+def test_a_file_that_does_not_import(
+    engine: Engine, tmp_path: Path, source: str, line: int, words: str
+) -> None:
     result = grade(engine, tmp_path, source)
     assert result.score == 0
     assert {check.status for check in result.checks} == {"error"}
@@ -152,7 +171,9 @@ def test_a_missing_name_and_a_near_one(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_wrong_signature(engine: Engine, tmp_path: Path) -> None:
-    source = edited("def causal_mask(length: int, device: torch.device | str | None = None)", "def causal_mask()")
+    source = edited(
+        "def causal_mask(length: int, device: torch.device | str | None = None)", "def causal_mask()"
+    )
     result = grade(engine, tmp_path, source, "causal_mask")
     mine = of(result, "causal_mask")
     assert {check.status for check in mine} == {"error"}
@@ -270,10 +291,7 @@ def test_global_state_is_set_anew(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_replies_that_no_worker_sends_are_tampering(engine: Engine, tmp_path: Path) -> None:
-    forge = "import os, struct; [os.write(fd, struct.pack('>IQ', 9, 0) + b'{\"id\": 1}') for fd in range(3, 9) if _open(fd)]"
-    source = in_causal_mask(forge) + (
-        "\ndef _open(fd):\n    import os\n    try:\n        os.fstat(fd)\n        return True\n    except OSError:\n        return False\n"
-    )
+    source = in_causal_mask("_forge()") + FORGERY
     result = grade(engine, tmp_path, source, "causal_mask or padding_mask")
     assert {check.status for check in of(result, "causal_mask")} == {"tampered"}
     assert {check.status for check in of(result, "padding_mask")} == {"passed"}

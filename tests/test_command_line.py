@@ -17,7 +17,12 @@ from grader.driver import Engine, Options
 def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """`python -m grader ARGUMENTS`, without a terminal."""
     return subprocess.run(
-        [sys.executable, "-m", "grader", *arguments], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-m", "grader", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
 
 
@@ -29,7 +34,9 @@ def test_full_marks_exit_0_and_the_json_says_the_same(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Complete" in done.stdout
     result = json.loads(file.read_text(encoding="utf-8"))
-    jsonschema.validate(result, json.loads((ROOT / "docs" / "result.schema.json").read_text(encoding="utf-8")))
+    jsonschema.validate(
+        result, json.loads((ROOT / "docs" / "result.schema.json").read_text(encoding="utf-8"))
+    )
     assert result["score"] == result["max_score"] > 0
     assert result["seed"] == 5
     assert result["versions"]["torch"].startswith("2.")
@@ -86,7 +93,10 @@ def test_debug_isolated_and_spawned_agree(tmp_path: Path, engine: Engine) -> Non
     submission = lay_submission(tmp_path, stage, {"attention.py": source.replace(" / math.sqrt(d_k)", "")})
 
     def verdicts(checks: list) -> list:  # type: ignore[type-arg]
-        return [(check.id, check.status, check.diagnosis and check.diagnosis.code, check.findings) for check in checks]
+        return [
+            (check.id, check.status, check.diagnosis and check.diagnosis.code, check.findings)
+            for check in checks
+        ]
 
     forked = verdicts(engine.grade(stage, submission, Options(seed=3)).checks)
     debug = verdicts(engine.grade(stage, submission, Options(seed=3, debug=True)).checks)
@@ -111,10 +121,24 @@ def test_plain_pytest_gives_the_same_verdicts(tmp_path: Path, engine: Engine) ->
     source = (ROOT / "solutions" / stage.folder / "attention.py").read_text(encoding="utf-8")
     submission = lay_submission(tmp_path, stage, {"attention.py": source.replace(" / math.sqrt(d_k)", "")})
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", f"stages/{stage.folder}", "--submission", str(submission), "-q", "-rA",
-         "-p", "no:cacheprovider"],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            f"stages/{stage.folder}",
+            "--submission",
+            str(submission),
+            "-q",
+            "-rA",
+            "-p",
+            "no:cacheprovider",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     result = engine.grade(stage, submission, Options())
     for check in result.checks:
@@ -132,7 +156,9 @@ def test_a_fault_of_a_check_exits_3_and_is_said_to_be_ours(tmp_path: Path) -> No
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     checks = tmp_path / "stages" / STAGES[0].folder / "checks"
     with (checks / "test_public.py").open("a", encoding="utf-8") as file:
-        file.write('\n\n@check("causal_mask", points=1)\ndef test_broken(submission, draw):\n    """It holds."""\n    1 / 0\n')
+        file.write(
+            '\n\n@check("causal_mask", points=1)\ndef test_broken(submission, draw):\n    """It holds."""\n    1 / 0\n'
+        )
     done = run("grade", "stage1", "--submission", "solutions", "--plain", cwd=tmp_path)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "ZeroDivisionError" in done.stdout
@@ -143,7 +169,9 @@ def test_a_fault_of_a_check_exits_3_and_is_said_to_be_ours(tmp_path: Path) -> No
     assert "Traceback" not in done.stderr
 
 
-def test_a_gpu_grades_everything_where_there_is_one(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_gpu_grades_everything_where_there_is_one(
+    engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
     import torch
 
     kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else None

@@ -27,13 +27,21 @@ def test_the_solution_passes_with_200_seeds(stage: Stage, course: Course) -> Non
         runner = Runner(run.job, LocalWorkers())
         for declared in run.declared:
             result = runner.run(declared, functions[declared.id])
-            assert result.status == "passed", (seed, result.id, result.findings, result.error, result.diagnosis)
+            assert result.status == "passed", (
+                seed,
+                result.id,
+                result.findings,
+                result.error,
+                result.diagnosis,
+            )
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
 def test_the_solution_gets_full_marks(stage: Stage, engine: Engine) -> None:
     result = engine.grade(stage, ROOT / "solutions", Options())
-    assert [(check.id, check.status, check.findings) for check in result.checks if check.status != "passed"] == []
+    assert [
+        (check.id, check.status, check.findings) for check in result.checks if check.status != "passed"
+    ] == []
     assert result.score == result.max_score == sum(exercise.points for exercise in stage.exercises)
 
 

@@ -45,9 +45,23 @@ def result(*statuses: Status, stage: str = "stage1", next_step: str = "") -> Sta
         for name, status in zip(names, statuses, strict=True)
     ]
     return StageResult(
-        "Course", stage, "Counting", "stages", "cpu", 0, "own", "", {}, "none", 0, 2, 1.0, exercises, checks,
+        "Course",
+        stage,
+        "Counting",
+        "stages",
+        "cpu",
+        0,
+        "own",
+        "",
+        {},
+        "none",
+        0,
+        2,
+        1.0,
+        exercises,
+        checks,
         folder="stage1_counting",
-    )  # fmt: skip
+    )
 
 
 def test_each_call_goes_one_step_further(root: Path) -> None:

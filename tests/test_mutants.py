@@ -15,13 +15,20 @@ BANK = [(stage, number, mutant) for stage in STAGES for number, mutant in enumer
 
 @pytest.mark.parametrize(
     ("stage", "mutant"),
-    [pytest.param(stage, mutant, id=f"{stage.name}-{number}-{mutant.mistake}") for stage, number, mutant in BANK],
+    [
+        pytest.param(stage, mutant, id=f"{stage.name}-{number}-{mutant.mistake}")
+        for stage, number, mutant in BANK
+    ],
 )
 def test_the_mistake_is_named(stage: Stage, mutant: Mutant, engine: Engine, tmp_path: Path) -> None:
     submission = lay_submission(tmp_path, stage, mutated(stage, mutant))
     result = engine.grade(stage, submission, Options(seed=17, earlier="reference"))
     failing = [check for check in result.checks if check.status != "passed"]
-    named = {check.diagnosis.code for check in failing if check.diagnosis and not check.diagnosis.code.startswith("general/")}
+    named = {
+        check.diagnosis.code
+        for check in failing
+        if check.diagnosis and not check.diagnosis.code.startswith("general/")
+    }
     story = "\n".join(
         f"{check.id}: {check.status}, {check.diagnosis.code if check.diagnosis else 'no diagnosis'}; {check.findings}"
         for check in failing
@@ -29,8 +36,14 @@ def test_the_mistake_is_named(stage: Stage, mutant: Mutant, engine: Engine, tmp_
     assert named == {mutant.mistake}, story
     assert result.score < result.max_score
     assert not [check for check in failing if check.status == "grader_error"], story
-    places = [check.diagnosis.place for check in failing if check.diagnosis and check.diagnosis.code == mutant.mistake]
-    assert all(place is not None and place.file == f"{stage.folder}/{mutant.file}" for place in places), places
+    places = [
+        check.diagnosis.place
+        for check in failing
+        if check.diagnosis and check.diagnosis.code == mutant.mistake
+    ]
+    assert all(place is not None and place.file == f"{stage.folder}/{mutant.file}" for place in places), (
+        places
+    )
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)

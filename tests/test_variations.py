@@ -14,11 +14,14 @@ BANK = [(stage, folder) for stage in STAGES for folder in variations_of(stage)]
 
 
 @pytest.mark.parametrize(
-    ("stage", "folder"), [pytest.param(stage, folder, id=f"{stage.name}-{folder.name}") for stage, folder in BANK]
+    ("stage", "folder"),
+    [pytest.param(stage, folder, id=f"{stage.name}-{folder.name}") for stage, folder in BANK],
 )
 def test_the_variation_gets_full_marks(stage: Stage, folder: Path, engine: Engine, tmp_path: Path) -> None:
     files = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
     submission = lay_submission(tmp_path, stage, files)
     result = engine.grade(stage, submission, Options(seed=23, earlier="reference"))
-    assert [(check.id, check.status, check.findings) for check in result.checks if check.status != "passed"] == []
+    assert [
+        (check.id, check.status, check.findings) for check in result.checks if check.status != "passed"
+    ] == []
     assert result.score == result.max_score

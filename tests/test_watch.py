@@ -60,9 +60,23 @@ class Learner:
             exercises.append(ExerciseResult(name, "a.py", 3, status, status == "passed", 1))
             checks.append(CheckResult(f"{stage}/{name}", name, f"{name} holds.", status, 0, 1, False))
         return StageResult(
-            "Course", stage, stage.capitalize(), "stages", "cpu", 0, "own", "", {}, "none", 0, 2, 1.0,
-            exercises, checks, folder=f"{stage}_x",
-        )  # fmt: skip
+            "Course",
+            stage,
+            stage.capitalize(),
+            "stages",
+            "cpu",
+            0,
+            "own",
+            "",
+            {},
+            "none",
+            0,
+            2,
+            1.0,
+            exercises,
+            checks,
+            folder=f"{stage}_x",
+        )
 
 
 @pytest.fixture

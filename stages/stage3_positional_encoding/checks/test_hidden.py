@@ -58,7 +58,10 @@ def test_learned_rows_are_trained(submission, draw):
     x, cotangent = draw.normal(2, 5, d_model), draw.normal(2, 5, d_model)
     gradients = submission.gradients(layer, x, cotangent=cotangent, offset=offset)
     expect(gradients.output, "output").differs_from(x, mistake="learned-not-added")
-    gradient = gradients.parameters.get("embedding.weight")
+    if "embedding.weight" not in gradients.parameters:
+        found = ", ".join(gradients.parameters) or "none"
+        fail(f"The layer has no parameter embedding.weight; its parameters are: {found}.")
+    gradient = gradients.parameters["embedding.weight"]
     if gradient is None or not gradient.any():
         mistake("learned-not-trained")
     right = torch.zeros(max_len, d_model)

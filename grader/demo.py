@@ -99,7 +99,8 @@ def _explain(held: str, root: Path, stage: Stage, tree: str, report: TextIO) -> 
         if tree == "stages" and (root / "solutions" / stage.folder / "demo.py").is_file():
             page.paragraph((f"To see it on the reference: {_session(stage)} -- --solutions", "dim"))
     else:
-        page.quote(held.rstrip("\n") or "The demo ended without a word.", bar="")
+        for line in (held.rstrip("\n") or "The demo ended without a word.").split("\n"):
+            page.line(line)
         if tree == "stages":
             page.blank()
             page.paragraph(f"The demo stopped. Next: nox -s {stage.name} looks at your code step by step.")

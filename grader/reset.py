@@ -52,7 +52,7 @@ def _put_back(root: Path, stage: Stage, texts: dict[str, bytes], exercise: str) 
         kept = ""
         if before is not None:
             _write(backup / name, before)
-            kept = f" What stood there lies in {(backup / name).relative_to(root).as_posix()}."
+            kept = f"\nWhat stood there lies in {(backup / name).relative_to(root).as_posix()}"
         _write(target, text)
         told.append(f"{subject} is the skeleton again.{kept}")
     return "\n".join(told)

@@ -110,8 +110,9 @@ class Page:
 
     def quote(self, text: str, indent: int = 0, bar: str = "| ", style: str = "") -> None:
         """Somebody else's text: each line begins with a bar, so none can pass for a line of the report."""
+        later = " " * (len(bar) - 2) + "| "
         for line in visible(text).split("\n"):
-            self._lines(_text([(line, style)]), " " * indent + bar, " " * indent + bar)
+            self._lines(_text([(line, style)]), " " * indent + bar, " " * indent + later)
 
     def bar(self, share: float, length: int) -> list[Part]:
         """A bar `length` columns long of which `share` is full. Anything short of all is never drawn full."""

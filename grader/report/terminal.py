@@ -116,7 +116,7 @@ def _lay_section(page: Page, section: Section) -> None:
         )
         return
     page.paragraph(("What must hold: ", "dim"), one_line(first.check.title), indent=2)
-    page.paragraph((_price(first.check), "dim"), indent=2, hang=2)
+    page.paragraph((_price(first.check), "dim"), indent=2)
     _lay_further(page, first, further)
 
 

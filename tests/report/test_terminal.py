@@ -262,6 +262,13 @@ def test_a_flood_of_lines_and_frames_is_cut_and_counted(make_result: Callable[..
     assert "(488 further lines not shown)" in text
 
 
+def test_a_long_source_line_keeps_its_number_once(make_result: Callable[..., StageResult]) -> None:
+    place = Place("attention.py", 106, "weights = softmax(scores) " * 4)
+    text = terminal.render(make_result({"status": "error", "traceback": [place]}), Look(60))
+    assert text.count("106 | ") == 1
+    assert re.search(r"\n        \| \w", text)
+
+
 def test_wide_characters_are_measured_as_two_columns(make_result: Callable[..., StageResult]) -> None:
     result = make_result(
         {"title": "注意力权重的每一行之和为一。" * 8, "output": "输出" * 80, "findings": ["张量" * 70]},

@@ -29,21 +29,23 @@ def watch(
     root: Path,
     grade: Callable[[str], StageResult],
     stage: str | None = None,
+    folder: Path | None = None,
     changes: Changes | None = None,
     file: TextIO | None = None,
 ) -> None:
     """Grade a stage by its name with `grade`, show the report, wait for a save, and so on until Ctrl-C.
 
     It begins with `stage`, or with the first stage that is not complete. A save in another stage's folder
-    turns to that stage. When a stage is complete it turns to the next one that is not. Tests give
-    `changes` and `file`.
+    turns to that stage. When a stage is complete it turns to the next one that is not. `folder` is
+    what is watched, `stages` by default; tests give `changes` and `file`.
     """
     course = load_course(root)
-    watcher = Watcher(course, grade, sys.stdout if file is None else file)
+    watched = root / "stages" if folder is None else folder
+    watcher = Watcher(course, grade, watched.name, sys.stdout if file is None else file)
     start = None if stage is None else course.stage(stage)
     try:
         watcher.begin(start)
-        for saved in saves(root / "stages") if changes is None else changes:
+        for saved in saves(watched) if changes is None else changes:
             watcher.saved(saved)
     except KeyboardInterrupt:
         watcher.say_goodbye()
@@ -61,9 +63,12 @@ def saves(folder: Path) -> Iterator[set[Path]]:
 class Watcher:
     """Knows which stage is worked on, and shows where it stands."""
 
-    def __init__(self, course: Course, grade: Callable[[str], StageResult], file: TextIO) -> None:
+    def __init__(
+        self, course: Course, grade: Callable[[str], StageResult], watched: str, file: TextIO
+    ) -> None:
         self._course = course
         self._grade = grade
+        self._watched = watched
         self._file = file
         self._stage = course.stages[0]
         self._done: dict[str, set[str]] = {}
@@ -139,7 +144,10 @@ class Watcher:
         ending = Page(look)
         ending.blank()
         ending.paragraph(
-            (f"Watching stages/{self._stage.folder}. Save a file to grade again, Ctrl-C ends.", "dim")
+            (
+                f"Watching {self._watched}/{self._stage.folder}. Save a file to grade again, Ctrl-C ends.",
+                "dim",
+            )
         )
         start = CLEAR_SCREEN if self._file.isatty() else "\n"
         self._write(start + page.text() + report + ending.text())

@@ -99,7 +99,7 @@ def screens(
         raise KeyboardInterrupt
 
     shown = Terminal()
-    watch(root, learner.grade, stage, changes(), shown)
+    watch(root, learner.grade, stage, changes=changes(), file=shown)
     before, *pages = shown.getvalue().split(CLEAR_SCREEN)
     assert before == ""
     assert pages[-1].endswith("\nStopped watching. Your files are as you saved them.\n")
@@ -161,7 +161,7 @@ def test_what_breaks_and_is_mended_again_is_no_news(root: Path) -> None:
             yield {root / "stages" / "stage1_counting" / "a.py"}
 
     shown = Terminal()
-    watch(root, learner.grade, None, changes(), shown)
+    watch(root, learner.grade, changes=changes(), file=shown)
     assert "done." not in shown.getvalue()
 
 
@@ -183,7 +183,7 @@ def test_trouble_is_one_sentence_and_the_next_save_tries_again(root: Path, troub
         yield {root / "stages" / name for name in file}
 
     shown = Terminal()
-    watch(root, learner.grade, None, changes(), shown)
+    watch(root, learner.grade, changes=changes(), file=shown)
     pages = shown.getvalue().split(CLEAR_SCREEN)
     assert pages[1].startswith(f"{trouble}\n")
     assert "Write first1 in" in pages[2]
@@ -193,21 +193,27 @@ def test_ctrl_c_while_grading_ends_it_calmly(root: Path) -> None:
     learner = Learner()
     learner.trouble = KeyboardInterrupt()  # type: ignore[assignment]
     shown = Terminal()
-    watch(root, learner.grade, None, iter([]), shown)
+    watch(root, learner.grade, changes=[], file=shown)
     assert shown.getvalue() == "\nStopped watching. Your files are as you saved them.\n"
 
 
 def test_without_a_terminal_there_are_no_control_codes(root: Path) -> None:
     pipe = io.StringIO()
-    watch(root, Learner().grade, None, iter([{root / "stages" / "stage1_counting" / "a.py"}]), pipe)
+    watch(root, Learner().grade, changes=[{root / "stages" / "stage1_counting" / "a.py"}], file=pipe)
     assert "\x1b" not in pipe.getvalue()
     assert pipe.getvalue().count("Watching stages/stage1_counting") == 2
+
+
+def test_another_folder_can_be_watched(root: Path) -> None:
+    shown = io.StringIO()
+    watch(root, Learner().grade, folder=root / "solutions", changes=[], file=shown)
+    assert "Watching solutions/stage1_counting." in shown.getvalue()
 
 
 def test_an_unknown_stage_is_refused_before_anything_is_graded(root: Path) -> None:
     learner = Learner()
     with pytest.raises(UsageError, match="no stage 'stage9'"):
-        watch(root, learner.grade, "stage9", iter([]), io.StringIO())
+        watch(root, learner.grade, "stage9", changes=[], file=io.StringIO())
     assert learner.graded == []
 
 

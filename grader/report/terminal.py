@@ -42,6 +42,11 @@ MARKS = {"passed": ("✓", "green"), "todo": ("·", "dim"), "waiting": ("·", "d
 OTHER_MARK = ("✗", "red")
 
 
+def prepare() -> None:
+    """Import what a report needs, while something slower goes on. Calling it changes nothing else."""
+    Page(Look()).line("")
+
+
 def print_report(result: StageResult, file: TextIO, details: Details = "all", next_stage: str = "") -> None:
     """Write the report to `file` in the look that suits it."""
     file.write(render(result, look_of(file), details, next_stage))

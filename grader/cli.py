@@ -107,9 +107,9 @@ def watch(
     with engine(course) as grading:
 
         def regrade(name: str) -> StageResult:
-            return grading.grade(course.stage(name), folder, Options(device))
+            return grading.grade(course.stage(name), folder, Options(device), progress(False))
 
-        watch_files(ROOT, regrade, stage)
+        watch_files(ROOT, regrade, stage, folder)
     return 0
 
 

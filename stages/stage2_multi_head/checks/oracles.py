@@ -113,6 +113,12 @@ def own_weights(attended: Any, right: Tensor) -> Tensor:
     return own.to(right.dtype) if fits else right
 
 
+def under_mask(attention: Tensor, mask: Tensor) -> Tensor:
+    """What a mask makes of attention weights that were computed without it: 0 where hidden, the rest sums to 1."""
+    kept = attention * mask
+    return kept / kept.sum(dim=-1, keepdim=True)
+
+
 def output_from(weights: dict[str, Tensor], attention: Tensor, value: Tensor) -> Tensor:
     """The output that belongs to attention weights (batch, heads, q_len, k_len) and an unprojected value."""
     return project(

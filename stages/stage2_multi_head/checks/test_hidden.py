@@ -16,8 +16,10 @@ from .oracles import (
     shapes,
     split,
     torch_attention,
+    under_mask,
 )
 from .wrong_heads import (
+    mask_mistakes,
     merge_by_view,
     merges_in_another_order,
     merges_into_one,
@@ -139,20 +141,16 @@ def test_each_axis_of_a_mask_keeps_its_meaning(submission, draw):
     ):
         query = draw.normal(batch, q_len, d_model, dtype=draw.exact)
         key, value = draw.normal(2, batch, k_len, d_model, dtype=draw.exact)
-        _, attended = named_error(lambda q=query, k=key, v=value, m=mask: attention(q, k, v, m))
         inputs = (weights, num_heads, query, key, value)
-        mistakes = weight_mistakes(*inputs, mask)
-        mistakes["mask-lost-an-axis"] = lambda inputs=inputs, mask=mask: torch_attention(
-            *inputs, mask.squeeze()
-        )[1]
-        mistakes["mask-of-the-first-head"] = lambda inputs=inputs, mask=mask: torch_attention(
-            *inputs, mask[:, :1]
-        )[1]
+        _, plain = named_error(lambda inputs=inputs: attention(*inputs[2:]))
+        unmasked = own_weights(plain, torch_attention(*inputs)[1])
+        _, attended = named_error(lambda inputs=inputs, mask=mask: attention(*inputs[2:], mask))
+        actual = returned(attended, "the attention weights")
         expect(
             attended, f"the attention weights under a mask {tuple(mask.shape)}", dims="batch heads query key"
         ).equals(
-            torch_attention(*inputs, mask)[1],
-            mistakes=mistakes,
+            under_mask(unmasked, mask),
+            mistakes=weight_mistakes(*inputs, mask) | mask_mistakes(actual, unmasked, mask),
             facts={"axis": axis, "mask_shape": tuple(mask.shape), **facts(d_model, num_heads)},
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .oracles import merge, project, split, torch_attention
+from .oracles import merge, project, split, torch_attention, under_mask
 
 Candidates = dict[str, Callable[[], Tensor]]
 
@@ -53,6 +53,22 @@ def weight_mistakes(*args: Any) -> Candidates:
     """What each mistake makes of the attention weights; arguments as of `torch_attention`."""
     found: Candidates = {code: partial(wrong_weights, code, *args) for code in IN_THE_WEIGHTS}
     return found | {"weights-averaged": lambda: torch_attention(*args)[1].mean(dim=1)}
+
+
+def mask_mistakes(actual: Tensor, unmasked: Tensor, mask: Tensor) -> Candidates:
+    """What each mistake with a mask makes of attention weights that were right without it."""
+
+    def hidden_queries() -> Tensor:
+        rows = mask.mT.expand_as(unmasked)  # a query with nothing to see gets zeros or equal weights
+        return nearest(actual, [torch.where(rows, unmasked, fill) for fill in (0.0, 1 / unmasked.shape[-1])])
+
+    return {
+        "heads-mask-ignored": lambda: unmasked,
+        "heads-mask-inverted": lambda: under_mask(unmasked, ~mask),
+        "mask-hides-queries": hidden_queries,
+        "mask-lost-an-axis": lambda: under_mask(unmasked, mask.squeeze()),
+        "mask-of-the-first-head": lambda: under_mask(unmasked, mask[:, :1]),
+    }
 
 
 def output_mistakes(actual: Tensor, *args: Any, given: Tensor | None = None) -> Candidates:

@@ -248,7 +248,7 @@ def end(code: int, message: str) -> NoReturn:
 
 
 INSTALLING = {
-    "environment": "Installing PyTorch and the other packages: about 1 GB, a few minutes, only this once.",
+    "environment": "Installing PyTorch and the other packages; the first time it is about 1 GB and a few minutes.",
     "tools": "Installing the tools for contributors.",
 }
 

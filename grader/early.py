@@ -16,7 +16,9 @@ _started: list[ZygoteProcess] = []
 
 def start_early(arguments: list[str]) -> None:
     """Starts a zygote when the command is one that grades."""
-    if arguments[:1] not in (["grade"], ["course"], ["watch"], ["hint"]) or {"--debug", "--help"} & set(arguments):
+    if arguments[:1] not in (["grade"], ["course"], ["watch"], ["hint"]) or {"--debug", "--help"} & set(
+        arguments
+    ):
         return
     from grader.forked import ZygoteProcess, can_fork
 

@@ -10,9 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
+
 from grader.links import Link, SocketLink, WorkerStopped
+from grader.sandbox.hold import Held
 from grader.wire import Reply, Request, Setup
-from grader.zygote import END, JUDGE, MESSAGE, READY, WORKER
+from grader.zygote import END, JUDGE, MESSAGE, READY, WORKER, Settings
 
 KEPT_ENVIRONMENT = (
     "LANG",
@@ -82,11 +85,12 @@ class Control:
 class ZygoteProcess:
     """A zygote, exec'ed fresh. Starting it returns at once; `ready` waits for it."""
 
-    def __init__(self, preload_optimizer: bool = False) -> None:
+    def __init__(self, settings: Settings = Settings()) -> None:  # noqa: B008 - it is frozen
+        self.settings = settings
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         program = (
             f"import sys; sys.path.insert(0, {PACKAGE_PARENT!r}); from grader.zygote import main; "
-            f"sys.path.pop(0); main({theirs.fileno()}, {preload_optimizer})"
+            f"sys.path.pop(0); main({theirs.fileno()}, {msgspec.json.encode(settings).decode()!r})"
         )
         # PRELOADED imports grader modules after the path is popped: the package is loaded, so its own path serves.
         self._process = subprocess.Popen(
@@ -138,12 +142,18 @@ class ZygoteProcess:
 class ForkedWorkers:
     """A pool that keeps one worker forked in advance."""
 
-    description = "process (own process per check; limits on time, memory and output; no kernel sandbox)"
-
     def __init__(self, control: Control, import_seconds: float = 20.0) -> None:
         self._control = control
         self._import_seconds = import_seconds
         self._waiting: list[tuple[int, socket.socket, int]] = []
+        self._held: Held | None = None
+
+    def held(self) -> Held:
+        """What holds the workers back, as the last one said before it ran anything of a submission."""
+        if self._held is None:
+            self.start(Setup({}, "cpu", 0)).close()
+        assert self._held is not None
+        return self._held
 
     def start(self, setup: Setup) -> Link:
         number, channel, output = self._waiting.pop() if self._waiting else self._order()
@@ -151,6 +161,7 @@ class ForkedWorkers:
         files = [setup.display.get(path, path) for path in setup.sources]
         link = SocketLink(channel, output, pid, files)
         try:
+            self._held = link.ready(START_SECONDS)
             link.set_up(setup, self._import_seconds)
         except WorkerStopped as error:
             raise ZygoteFailed(f"a fresh worker did not take the submission: {error.reason}") from None

@@ -53,7 +53,7 @@ def judge(job: Job, workers: Workers, report: Callable[[Message], None], interac
     for declared in job.declared:
         if declared.id not in grading.reported and declared.id not in left_out:
             finished(runner.fault(declared, "the check was not run"))
-    report(Finished(versions(), workers.description))
+    report(Finished(versions(), workers.held().describe()))
 
 
 def pytest_arguments(checks: Path, selection: str, interactive: bool) -> list[str]:

@@ -12,8 +12,11 @@ import time
 from collections import deque
 from typing import Protocol
 
+import msgspec
+
 from grader import limits
 from grader.result import Status
+from grader.sandbox.hold import Held
 from grader.wire import (
     LENGTHS,
     Frame,
@@ -57,8 +60,8 @@ class Link(Protocol):
 class Workers(Protocol):
     """Where workers come from."""
 
-    description: str
-    """What holds a submission back here, for the report."""
+    def held(self) -> Held:
+        """What holds a submission back here."""
 
     def start(self, setup: Setup) -> Link:
         """A fresh worker with the submission laid out in it."""
@@ -119,6 +122,11 @@ class SocketLink:
         self._read_output()
         self._printed = Printed()
         self._exchange(pack(encode_header(setup)), time.monotonic() + seconds, seconds, reply=False)
+
+    def ready(self, seconds: float) -> Held:
+        """The first frame of a worker: what holds it back. It is true, for nothing of a submission has run yet."""
+        header, _ = self._exchange(b"", time.monotonic() + seconds, seconds)
+        return msgspec.json.decode(header, type=Held)
 
     def ask(self, request: Request, body: bytes, seconds: float) -> tuple[Reply, bytes]:
         frame = pack(encode_header(request), body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grader.links import Link
+from grader.sandbox.hold import Held
 from grader.wire import Reply, Request, Setup
 from grader.worker import Worker
 
@@ -29,7 +30,8 @@ class LocalLink:
 class LocalWorkers:
     """Imports the submission anew for each check."""
 
-    description = "none (--debug: the submission runs in the grader's own process)"
+    def held(self) -> Held:
+        return Held(0, False, False, "--debug: the submission runs in the grader's own process")
 
     def start(self, setup: Setup) -> Link:
         return LocalLink(setup)

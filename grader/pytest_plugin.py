@@ -76,7 +76,7 @@ class Checks:
         from grader.report.plain import render
 
         for checks, (run, _) in self._stages.items():
-            described = self._workers.description if self._workers else ""
+            described = self._workers.held().describe() if self._workers else ""
             result = run.result(self._results[checks], self._left_out, Finished(versions(), described))
             if result.checks:
                 terminalreporter.section(f"{result.stage}: {result.title}")

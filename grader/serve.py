@@ -7,18 +7,29 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 
 from grader import limits
+from grader.sandbox.hold import hold
 from grader.wire import LENGTHS, Setup, encode_header, lengths, pack, to_worker_decoder
 from grader.worker import Worker
 
 
-def serve(channel: socket.socket, output: int | None) -> None:
+def serve(
+    channel: socket.socket,
+    output: int | None,
+    scratch: str,
+    for_gpu: bool,
+    without: frozenset[str] = frozenset(),
+) -> None:
     """Answers requests until the judge hangs up. Ends the process: no exit hook of a submission runs."""
     try:
         if output is not None:
             take_output(output)
         limits.apply()
+        settle(scratch)
+        held = hold(scratch, for_gpu, without)
+        channel.sendall(pack(encode_header(held)))
         sys.argv[:] = ["submission"]
         worker = None
         while True:
@@ -36,6 +47,15 @@ def serve(channel: socket.socket, output: int | None) -> None:
         faulthandler.dump_traceback()
         os._exit(70)
     os._exit(0)
+
+
+def settle(scratch: str) -> None:
+    """Lives in its own scratch folder, the only place where it may write."""
+    os.makedirs(scratch, mode=0o700, exist_ok=True)
+    os.chdir(scratch)
+    for name in ("HOME", "TMPDIR", "TEMP", "TMP"):
+        os.environ[name] = scratch
+    tempfile.tempdir = None
 
 
 def receive(channel: socket.socket) -> tuple[bytes, bytes]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 
 from grader.forked import PACKAGE_PARENT, START_SECONDS, ZygoteFailed, environment
 from grader.links import Link, SocketLink, WorkerStopped
+from grader.sandbox.hold import Held
 from grader.wire import Reply, Request, Setup
 
 PROGRAM = """
@@ -22,16 +25,17 @@ if sys.platform == "win32":
 else:
     end = socket.socket(fileno={fd})
 end.sendall(b"r")
-serve(end, {output})
+serve(end, None, {scratch!r}, {for_gpu})
 """
 
 
 class SpawnedWorkers:
     """Keeps one interpreter; replaces it when it ended or was stopped."""
 
-    description = "process (own process per submission; limits on time, memory and output; no kernel sandbox)"
-
-    def __init__(self) -> None:
+    def __init__(self, for_gpu: bool = False) -> None:
+        self._for_gpu = for_gpu
+        self._scratch = tempfile.mkdtemp(prefix="grading-")
+        self._held: Held | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._link: SocketLink | None = None
 
@@ -43,12 +47,23 @@ class SpawnedWorkers:
         try:
             self._link.set_up(setup, START_SECONDS)
         except WorkerStopped:
-            self.close()
+            self._stop()
             self._launch(files)
             self._link.set_up(setup, START_SECONDS)
         return SpawnedLink(self._link, self)
 
+    def held(self) -> Held:
+        """What holds the worker back, as it said before it ran anything of a submission."""
+        if self._held is None:
+            self.start(Setup({}, "cpu", 0)).close()
+        assert self._held is not None
+        return self._held
+
     def close(self) -> None:
+        self._stop()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _stop(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -61,7 +76,9 @@ class SpawnedWorkers:
         mine, theirs = socket.socketpair()
         read_end, write_end = os.pipe()
         on_windows = sys.platform == "win32"
-        program = PROGRAM.format(root=PACKAGE_PARENT, fd=theirs.fileno(), share=372, output=None)
+        program = PROGRAM.format(
+            root=PACKAGE_PARENT, fd=theirs.fileno(), share=372, scratch=self._scratch, for_gpu=self._for_gpu
+        )
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-B", "-X", "utf8", "-c", program],
             pass_fds=() if on_windows else [theirs.fileno()],
@@ -81,6 +98,7 @@ class SpawnedWorkers:
         if mine.recv(1) != b"r":
             raise ZygoteFailed("a fresh worker did not start")
         self._link = SocketLink(mine, read_end, self._process.pid, files)
+        self._held = self._link.ready(START_SECONDS)
 
 
 class SpawnedLink:
@@ -102,4 +120,4 @@ class SpawnedLink:
 
     def close(self) -> None:
         if getattr(self, "_broken", False):
-            self._workers.close()
+            self._workers._stop()

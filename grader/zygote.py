@@ -11,10 +11,14 @@ import gc
 import importlib
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
 import sys
+import tempfile
+
+import msgspec
 
 MESSAGE = struct.Struct(">cQq")
 """A letter, the child's number, and a value: the pid or the wait status in replies."""
@@ -33,35 +37,47 @@ PRELOADED = (
 )
 
 
-def main(control_fd: int, preload_optimizer: bool) -> None:
+class Settings(msgspec.Struct, frozen=True):
+    """What a zygote is started with."""
+
+    for_gpu: bool = False
+    """Leaves device files reachable for the workers."""
+    optimizer: bool = False
+    """Builds one optimiser in advance."""
+    without: frozenset[str] = frozenset()
+    """Parts of the sandbox to leave out, for tests."""
+
+
+def main(control_fd: int, settings_text: str) -> None:
     """Serves until the driver hangs up."""
-    die_with_parent()
+    settings = msgspec.json.decode(settings_text, type=Settings)
     become_subreaper()
     for name in PRELOADED:
         importlib.import_module(name)
     import torch
 
     torch.set_num_threads(1)
-    torch.manual_seed(
-        0
-    )  # first calls of a process load and set up things: better once here than in every fork
+    # First calls of a process load and set up things: better once here than in every fork.
+    torch.manual_seed(0)
     torch.ones(2, 3).mul(0.5).matmul(torch.ones(3, 2)).softmax(-1)
-    if preload_optimizer:
+    if settings.optimizer:
         torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # the first one of a process costs a second
     gc.collect()
     gc.freeze()  # the children's collector must not touch, and so copy, every page
-    Zygote(socket.socket(fileno=control_fd)).run()
+    Zygote(socket.socket(fileno=control_fd), settings).run()
 
 
 class Zygote:
     """Forks on request; kills and reaps."""
 
-    def __init__(self, driver: socket.socket) -> None:
+    def __init__(self, driver: socket.socket, settings: Settings) -> None:
         self._driver = driver
+        self._settings = settings
+        self._scratch = tempfile.mkdtemp(prefix="grading-")
         self._controls: list[socket.socket] = [driver]
         self._children: dict[tuple[int, int], int] = {}
         """Pid by (control's descriptor, child's number)."""
-        driver.sendall(MESSAGE.pack(READY, 0, os.getpid()))
+        self._reply(driver, READY, 0, os.getpid())
 
     def run(self) -> None:
         """The loop: one message at a time."""
@@ -82,9 +98,10 @@ class Zygote:
                     self._fork(control, kind, number, fds)
 
     def _fork(self, control: socket.socket, kind: bytes, number: int, fds: list[int]) -> None:
+        scratch = os.path.join(self._scratch, f"{control.fileno()}-{number}")
         pid = os.fork()
         if pid == 0:
-            start_child(kind, fds)
+            start_child(kind, fds, scratch, self._settings)
         kept = None
         if kind == JUDGE:
             # The last descriptor is the zygote's own end of the judge's control socket.
@@ -99,6 +116,7 @@ class Zygote:
         pid = self._children.pop((control.fileno(), number), None)
         status = kill_tree(pid) if pid is not None else 0
         self._sweep()
+        shutil.rmtree(os.path.join(self._scratch, f"{control.fileno()}-{number}"), ignore_errors=True)
         self._reply(control, END, number, status)
 
     def _reply(self, control: socket.socket, kind: bytes, number: int, value: int) -> None:
@@ -116,6 +134,7 @@ class Zygote:
             kill_tree(self._children.pop(key))
         self._sweep()
         if control is self._driver:
+            shutil.rmtree(self._scratch, ignore_errors=True)
             os._exit(0)
         self._controls.remove(control)
         control.close()
@@ -131,7 +150,7 @@ class Zygote:
                 kill_tree(pid)
 
 
-def start_child(kind: bytes, fds: list[int]) -> None:
+def start_child(kind: bytes, fds: list[int], scratch: str, settings: Settings) -> None:
     """In the fork: keep only the descriptors meant for it, then become a judge or a worker. Never returns."""
     try:
         os.setsid()
@@ -150,7 +169,7 @@ def start_child(kind: bytes, fds: list[int]) -> None:
         else:
             from grader.serve import serve
 
-            serve(socket.socket(fileno=fds[0]), fds[1])
+            serve(socket.socket(fileno=fds[0]), fds[1], scratch, settings.for_gpu, settings.without)
     except BaseException:
         import faulthandler
         import traceback

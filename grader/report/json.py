@@ -49,7 +49,3 @@ def _without_surrogates(value: Any) -> Any:
     if isinstance(value, dict):
         return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
     return value
-
-
-if __name__ == "__main__":
-    print(schema_text(), end="")

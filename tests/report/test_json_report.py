@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_schema_in_the_repository_is_up_to_date() -> None:
     text = (ROOT / SCHEMA_FILE).read_text(encoding="utf-8")
-    assert text == schema_text(), f"run: python -m grader.report.json > {SCHEMA_FILE}"
+    assert text == schema_text(), f"run: python -m grader schema > {SCHEMA_FILE}"
 
 
 @pytest.mark.parametrize("name", ["unscaled", "every_status", "untouched", "complete"])

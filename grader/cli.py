@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import Enum
 from pathlib import Path
@@ -35,6 +36,13 @@ Seed = Annotated[int, typer.Option(help="Seed of the numbers that the checks dra
 EarlierOption = Annotated[
     Earlier, typer.Option(help="Earlier stages: the submission's own, or the reference.")
 ]
+Sandbox = Annotated[
+    bool | None,
+    typer.Option(
+        "--require-sandbox/--allow-unsandboxed",
+        help="Refuse where the sandbox does not hold (default in CI).",
+    ),
+]
 Plain = Annotated[bool, typer.Option("--plain", help="One fact a line, for screen readers.")]
 
 
@@ -53,11 +61,12 @@ def grade(
         str, typer.Option("-k", help="Only the checks that match, as with pytest.", metavar="EXPR")
     ] = "",
     plain: Plain = False,
+    sandbox: Sandbox = None,
 ) -> int:
     """Grade a stage; exit 0 when everything passed."""
     course = load_course(ROOT)
     chosen = course.stage(stage)
-    options = Options(device, seed, earlier.value, select, debug)
+    options = Options(device, seed, earlier.value, select, debug, required(sandbox) and not debug)
     with engine(course) as grading:
         result = grading.grade(chosen, submission or ROOT / "stages", options, progress(plain))
     if json is not None:
@@ -73,12 +82,13 @@ def course_table(
     seed: Seed = 0,
     earlier: EarlierOption = Earlier.own,
     plain: Plain = False,
+    sandbox: Sandbox = None,
 ) -> int:
     """Grade every stage and show how far the course is; reports, so it exits 0."""
     from grader.report.course import Ungraded, print_course
 
     course = load_course(ROOT)
-    options = Options(device, seed, earlier.value)
+    options = Options(device, seed, earlier.value, require_sandbox=required(sandbox))
     entries: list[StageResult | Ungraded] = []
     with engine(course) as grading:
         for stage in course.stages:
@@ -169,6 +179,11 @@ def schema() -> int:
 
     print(schema_text(), end="")
     return 0
+
+
+def required(choice: bool | None) -> bool:
+    """Whether the sandbox must hold: as chosen, else where this runs in continuous integration."""
+    return choice if choice is not None else os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 
 def engine(course: Course) -> Engine:

@@ -83,6 +83,7 @@ class Options(msgspec.Struct, frozen=True):
     earlier: Earlier = "own"
     selection: str = ""
     debug: bool = False
+    require_sandbox: bool = False
 
 
 class Run:
@@ -118,6 +119,7 @@ class Run:
             seed=options.seed,
             seconds_per_check=stage.seconds_per_check,
             selection=options.selection,
+            require_sandbox=options.require_sandbox,
         )
 
     def result(self, results: dict[str, CheckResult], left_out: set[str], end: Finished) -> StageResult:
@@ -158,12 +160,16 @@ class Engine:
         self.course = course
         self._zygote = zygote
 
-    def warm_up(self) -> None:
+    def warm_up(self, device: str = "cpu") -> None:
         """Starts importing torch in the background, where workers can be forked."""
         from grader.forked import ZygoteProcess, can_fork
+        from grader.zygote import Settings
 
+        for_gpu = device != "cpu"
+        if self._zygote is not None and self._zygote.settings.for_gpu != for_gpu:
+            self.close()
         if self._zygote is None and can_fork():
-            self._zygote = ZygoteProcess()
+            self._zygote = ZygoteProcess(Settings(for_gpu))
 
     def grade(
         self, stage: Stage, submission: Path, options: Options, progress: Progress | None = None
@@ -214,7 +220,7 @@ class Engine:
 
         if options.debug or not can_fork():
             return in_this_process(job, options.debug)
-        self.warm_up()
+        self.warm_up(options.device)
         assert self._zygote is not None
         return MessageStream(self._zygote, job)
 
@@ -266,7 +272,7 @@ def in_this_process(job: Job, debug: bool) -> list[Message]:
     from grader.spawned import SpawnedWorkers
 
     messages: list[Message] = []
-    workers: Workers = LocalWorkers() if debug else SpawnedWorkers()
+    workers: Workers = LocalWorkers() if debug else SpawnedWorkers(job.device != "cpu")
     try:
         judge(job, workers, messages.append, interactive=debug)
     finally:

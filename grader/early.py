@@ -21,9 +21,11 @@ def start_early(arguments: list[str]) -> None:
     ):
         return
     from grader.forked import ZygoteProcess, can_fork
+    from grader.zygote import Settings
 
     if can_fork():
-        _started.append(ZygoteProcess())
+        gpu = any(word.startswith(("cuda", "mps", "--device=cuda")) for word in arguments)
+        _started.append(ZygoteProcess(Settings(for_gpu=gpu)))
 
 
 def started() -> ZygoteProcess | None:

@@ -30,6 +30,8 @@ class Job(msgspec.Struct, tag="job", tag_field="kind"):
     seed: int
     seconds_per_check: float
     selection: str = ""
+    require_sandbox: bool = False
+    """Refuse to grade where a submission could read the course or reach the network."""
 
 
 class CheckDone(msgspec.Struct, tag="done", tag_field="kind"):

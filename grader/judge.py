@@ -13,6 +13,7 @@ import msgspec
 from grader.job import CheckDone, Deselected, Fault, Finished, Job, Message, Refused
 from grader.links import Workers
 from grader.result import CheckResult
+from grader.sandbox.hold import LOWEST_LANDLOCK, exposed
 from grader.serve import receive
 from grader.wire import encode_header, pack
 
@@ -22,6 +23,7 @@ job_decoder = msgspec.json.Decoder(Job)
 def judge(job: Job, workers: Workers, report: Callable[[Message], None], interactive: bool = False) -> None:
     """Runs a job to its end. Every declared check is reported once, or as deselected."""
     refusal = device_refusal(job.device)
+    refusal = refusal or (sandbox_refusal(job, workers) if job.require_sandbox else "")
     if refusal:
         report(Refused(refusal))
         return
@@ -53,7 +55,7 @@ def judge(job: Job, workers: Workers, report: Callable[[Message], None], interac
     for declared in job.declared:
         if declared.id not in grading.reported and declared.id not in left_out:
             finished(runner.fault(declared, "the check was not run"))
-    report(Finished(versions(), workers.held().describe()))
+    report(Finished(versions(), sandbox_text(job, workers)))
 
 
 def pytest_arguments(checks: Path, selection: str, interactive: bool) -> list[str]:
@@ -111,6 +113,29 @@ def device_refusal(device: str) -> str:
     if kind == "mps":
         return "" if torch.backends.mps.is_available() else "There is no MPS device here. Use --device cpu."
     return f"There is no device {device!r}. Use cpu, cuda or mps."
+
+
+def sandbox_refusal(job: Job, workers: Workers) -> str:
+    """Why strangers' code should not be graded here, and what to do; '' when it may be."""
+    held = workers.held()
+    root = exposed(Path(job.checks))
+    if held.landlock >= LOWEST_LANDLOCK and held.seccomp and root is None:
+        return ""
+    return (
+        f"The sandbox does not hold here: {sandbox_text(job, workers)}. Grade inside a container, "
+        "or pass --allow-unsandboxed if you trust the submission (docs/security.md)."
+    )
+
+
+def sandbox_text(job: Job, workers: Workers) -> str:
+    """What holds, for the report."""
+    held = workers.held()
+    root = exposed(Path(job.checks))
+    if held.landlock and root is not None:
+        return (
+            f"partial: the course lies in {root}, which Python's libraries need readable; clone it elsewhere"
+        )
+    return held.describe()
 
 
 def versions() -> dict[str, str]:

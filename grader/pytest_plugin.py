@@ -115,23 +115,24 @@ class Checks:
         except (UsageError, GraderFailed) as error:
             raise pytest.UsageError(str(error)) from None
         results = self._results.setdefault(checks, {})
-        runner = Runner(run.job, self._workers_of(options.debug))
+        runner = Runner(run.job, self._workers_of(options.debug, options.device != "cpu"))
         return run, Grading(runner, run.declared, lambda result: results.__setitem__(result.id, result))
 
-    def _workers_of(self, debug: bool) -> Workers:
+    def _workers_of(self, debug: bool, for_gpu: bool) -> Workers:
         if self._workers is None:
             from grader.forked import ForkedWorkers, ZygoteProcess, can_fork
             from grader.local import LocalWorkers
             from grader.spawned import SpawnedWorkers
+            from grader.zygote import Settings
 
             if debug:
                 self._workers = LocalWorkers()
             elif can_fork():
-                self._zygote = ZygoteProcess()
+                self._zygote = ZygoteProcess(Settings(for_gpu))
                 self._zygote.ready()
                 self._workers = ForkedWorkers(self._zygote.control)
             else:
-                self._workers = SpawnedWorkers()
+                self._workers = SpawnedWorkers(for_gpu)
         return self._workers
 
 

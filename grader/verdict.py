@@ -125,7 +125,9 @@ class Verdicts:
             result = self._from_failure(declared, wrong)
             result.error = text
             return result
-        status: Status = "memory" if ran_out_of_memory(raised) else "error"
+        status: Status = (
+            "memory" if ran_out_of_memory(raised) else "denied" if was_denied(raised) else "error"
+        )
         findings = list(failure.findings) if failure.status == "failed" else []
         if failure.status == "failed":
             status = "failed"
@@ -179,7 +181,7 @@ class Verdicts:
                         f"It imports {wanted[1]!r} from {source}; there, only the names of the contract exist "
                         "(the reference stands in for the earlier stages)."
                     ],
-                    next_step=f"Put {wanted[1]} into a further module of {self._job.folder}, beside the file that uses it.",
+                    next_step=f"Put {wanted[1]} into a further module beside the file that uses it.",
                 )
         where = f"{shown}:{trace[-1].line}" if trace else shown
         if broken != path:
@@ -281,9 +283,19 @@ def ran_out_of_memory(raised: Raised) -> bool:
     )
 
 
+def was_denied(raised: Raised) -> bool:
+    """Whether the sandbox said no. A right solution needs nothing that it refuses."""
+    return "PermissionError" in raised.bases or "Operation not permitted" in raised.message
+
+
 def error_advice(raised: Raised) -> str:
     """The next step for errors that have one cause most of the time."""
     message = raised.message
+    if was_denied(raised):
+        return (
+            "Take it out: while it is graded, code may compute and print, but not start processes (num_workers=0), "
+            "open sockets, or touch files outside its scratch folder."
+        )
     if raised.type == "SystemExit":
         return "Take out the call of sys.exit() or exit(): it ends the process that computes your answer."
     if "same device" in message or "CUDA" in message:

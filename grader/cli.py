@@ -173,6 +173,15 @@ def skeleton(write: Annotated[bool, typer.Option("--write", help="Write the skel
 
 
 @app.command()
+def doctor() -> int:
+    """Show what this machine offers: packages, devices, and a sandbox that is tried."""
+    from grader.doctor import examine
+
+    print("\n".join(examine(ROOT)))
+    return 0
+
+
+@app.command()
 def schema() -> int:
     """Print the JSON Schema of a result."""
     from grader.report.json import schema_text

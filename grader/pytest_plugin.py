@@ -71,6 +71,8 @@ class Checks:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The same report as `nox -s stageN` prints."""
+        if not self._stages:
+            return
         from grader.job import Finished
         from grader.judge import versions
         from grader.report.plain import render

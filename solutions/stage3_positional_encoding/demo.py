@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         draw_dot_products(options.out / "dot_products.png")
         draw_scale(options.out / "scale.png")
         show_order(options.device)
+        show_offset(options.device)
         show_saving()
         show_half_precision()
         draw_learned(options.out / "learned.png")
@@ -154,6 +155,9 @@ def draw_scale(path: Path) -> None:
         axes.set(title=title, xlabel="value", ylabel="density", xlim=(-4, 4), yscale="log", ylim=(1e-3, 30))
         axes.legend(loc="upper left")
         print(f"{title}: rms {rms(weights):.3f}, times sqrt(512) {rms(scaled):.2f}")
+    xavier = nn.init.xavier_uniform_(torch.empty(vocabulary, d_model))
+    scaled = math.sqrt(d_model) * xavier
+    print(f"Xavier-uniform, {vocabulary} words: rms {rms(xavier):.3f}, times sqrt(512) {rms(scaled):.2f}")
     save(figure, path, "left, the factor drowns the positions; right, the words drown in them without it")
 
 
@@ -179,6 +183,17 @@ def attend(x: Tensor, maps: Tensor) -> Tensor:
     """Self-attention with one head, in two lines."""
     query, key, value = x @ maps[:, None]
     return (query @ key.mT / math.sqrt(x.size(-1))).softmax(dim=-1) @ value
+
+
+def show_offset(device: str) -> None:
+    """A sequence that goes through in two pieces, and what the second piece gets without its offset."""
+    torch.manual_seed(0)
+    positions = SinusoidalPositionalEncoding(D_MODEL, max_len=10).to(device).eval()
+    x = torch.randn(1, 8, D_MODEL).to(device)
+    whole, start = positions(x), positions(x[:, :5])
+    for what, rest in (("with offset=5", positions(x[:, 5:], offset=5)), ("without it", positions(x[:, 5:]))):
+        apart = (torch.cat([start, rest], dim=1) - whole).abs().max()
+        print(f"5 tokens, then 3 more {what}: {apart:.1f} apart from all 8 at once")
 
 
 class PlainAttribute(nn.Module):

@@ -109,25 +109,25 @@ def test_rotary_table_is_right_up_to_position_5000(submission, draw):
 def test_scores_depend_on_distance_alone(submission, draw):
     """Moving query and key by the same number of positions leaves their dot product as it was."""
     batch, heads, seq, d_k, length = 2, 3, 5, 8, 40
-    angle = oracles.angles(length, oracles.exponents(d_k)).to(draw.exact)
+    angle = oracles.angles(length, oracles.exponents(d_k)).float()
     cos, sin = angle.cos(), angle.sin()
-    query, key = (draw.normal(batch, heads, seq, d_k, dtype=draw.exact) for _ in range(2))
+    query, key = (draw.normal(batch, heads, seq, d_k) for _ in range(2))
 
     def scores(query_offset, key_offset):
         turned = []
         for x, offset, what in ((query, query_offset, "rotated query"), (key, key_offset, "rotated key")):
             returned = submission.apply_rotary(x, cos, sin, offset)
-            turned.append(expect(returned, what, dims=PER_HEAD).tensor(tuple(x.shape), draw.exact))
+            turned.append(expect(returned, what, dims=PER_HEAD).tensor(tuple(x.shape), x.dtype))
         return turned[0] @ turned[1].mT
 
     near, far, apart = scores(0, 0), scores(30, 30), scores(9, 0)
-    if not torch.allclose(near, far, atol=1e-6):
+    if not torch.allclose(near, far, atol=1e-3):
         difference = (near - far).abs().max()
         fail(
             f"Query and key were both moved by 30 positions, and a score changed by {difference:.3g}; "
             "it should depend on the distance between them alone."
         )
-    if torch.allclose(near, apart, atol=1e-6):
+    if torch.allclose(near, apart, atol=1e-3):
         fail("The query alone was moved by 9 positions, and no score changed; the distance should matter.")
 
 

@@ -1,0 +1,1 @@
+"""The corpora of the course, and the generator of the large one."""

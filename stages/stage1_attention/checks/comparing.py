@@ -40,6 +40,8 @@ def attend(
     except Raising as failure:
         if query.dim() != 3 and needs_three_axes(submission, query, key, value):
             failure.mistake, failure.facts = "fixed-axes", {"axes": query.dim()}
+        elif has_rows_for_keys(submission, query, key, value):
+            failure.mistake = "query-and-key-swapped"
         raise
     return output_and_weights(
         returned,
@@ -62,6 +64,18 @@ def needs_three_axes(submission: Any, query: Tensor, key: Tensor, value: Tensor)
     except Raising:
         return True
     return False
+
+
+def has_rows_for_keys(submission: Any, query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether the learner's weights are `(..., k_len, q_len)`: then it works with as many values as queries."""
+    q_len, k_len = query.size(-2), key.size(-2)
+    values = value[..., :1, :].expand(*value.shape[:-2], q_len, value.size(-1))
+    try:
+        result = expect(submission.scaled_dot_product_attention(query, key, values), "the result").value()
+    except Raising:
+        return False
+    weights = result[1] if isinstance(result, tuple) and len(result) == 2 else None
+    return q_len != k_len and isinstance(weights, Tensor) and tuple(weights.shape[-2:]) == (k_len, q_len)
 
 
 def output_and_weights(

@@ -18,7 +18,7 @@ class LayerNorm(nn.Module):
     taken over the last axis alone, for each token by itself. The variance is the biased one: the mean of
     the squared distances from the mean, divided by d_model and not by d_model - 1.
 
-    Source: "Layer Normalization" (Ba, Kiros and Hinton, 2016), equation 4.
+    Source: "Layer Normalization" (Ba, Kiros and Hinton, 2016), equations 3 and 4.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:

@@ -60,8 +60,10 @@ def new_encoder(
         norm_first=settings.norm_first,
         activation=settings.activation,
     )
-    last_norm = {"norm.weight", "norm.bias"}
-    difference = set(weights) ^ set(encoder.shapes())
+    found, last_norm = set(encoder.shapes()), {"norm.weight", "norm.bias"}
+    if not found - last_norm:
+        mistake("encoder-layers-in-plain-list")
+    difference = set(weights) ^ found
     if difference == last_norm and settings.norm_first:
         mistake("encoder-final-norm-missing")
     if difference == last_norm:

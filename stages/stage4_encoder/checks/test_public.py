@@ -147,6 +147,8 @@ def test_layers_do_not_share_weights(submission, draw):
     encoder = submission.Encoder(3, 12, 2, 10)
     parameters, shapes = encoder.parameters(), encoder.shapes()
     expected = [name for name in encoder_shapes(3, Settings(12, 2, 10)) if name.startswith("layers.")]
+    if not any(name.startswith("layers.") for name in shapes):
+        mistake("encoder-layers-in-plain-list")
     # A parameter that stands in several places is listed once among the parameters, each time in the state dict.
     for name in expected:
         first = "layers.0." + name.split(".", 2)[2]

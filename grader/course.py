@@ -37,6 +37,8 @@ class Exercise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     points: float
     forbidden: tuple[str, ...] = ()
     """Dotted names that may not be used inside this exercise, beside the course's own."""
+    allowed: tuple[str, ...] = ()
+    """Dotted names that the course forbids elsewhere and this exercise is about comparing with."""
 
 
 class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

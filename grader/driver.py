@@ -119,6 +119,14 @@ class Run:
             seed=options.seed,
             seconds_per_check=stage.seconds_per_check,
             selection=options.selection,
+            forbidden={
+                exercise.name: [
+                    name
+                    for name in (*self._course.forbidden, *exercise.forbidden)
+                    if name not in exercise.allowed
+                ]
+                for exercise in stage.exercises
+            },
             require_sandbox=options.require_sandbox,
         )
 

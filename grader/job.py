@@ -30,6 +30,8 @@ class Job(msgspec.Struct, tag="job", tag_field="kind"):
     seed: int
     seconds_per_check: float
     selection: str = ""
+    forbidden: dict[str, list[str]] = {}
+    """The ready-made names that each of the stage's exercises may not use."""
     require_sandbox: bool = False
     """Refuse to grade where a submission could read the course or reach the network."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 MEMORY_BYTES = 2 << 30
 """Resident memory of one worker. The judge looks every 50 ms.
@@ -48,3 +51,20 @@ def resident_bytes(pid: int) -> int:
         return int(psutil.Process(pid).memory_info().rss)
     except Exception:
         return 0
+
+
+def cpu_seconds(pid: int) -> float:
+    """The computing time that a process has used; 0 when it cannot be read, so that waiting counts alone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        import psutil
+
+        times = psutil.Process(pid).cpu_times()
+        return float(times.user + times.system)
+    except Exception:
+        return 0.0

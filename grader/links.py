@@ -33,6 +33,9 @@ from grader.wire import (
 TICK = 0.05
 """Seconds between two looks at memory and time."""
 
+BUSY, PATIENCE = 0.9, 4.0
+"""A worker is late when it computed for this share of its time, or waited for so many times as long."""
+
 
 class WorkerStopped(Exception):
     """A worker gave no answer. `reason` is a sentence, `where` the submission's line it was in, if known."""
@@ -121,17 +124,17 @@ class SocketLink:
         """Hands over the submission; what was printed before is forgotten."""
         self._read_output()
         self._printed = Printed()
-        self._exchange(pack(encode_header(setup)), time.monotonic() + seconds, seconds, reply=False)
+        self._exchange(pack(encode_header(setup)), seconds)
 
     def ready(self, seconds: float) -> Held:
         """The first frame of a worker: what holds it back. It is true, for nothing of a submission has run yet."""
-        header, _ = self._exchange(b"", time.monotonic() + seconds, seconds)
+        header, _ = self._exchange(b"", seconds)
         return msgspec.json.decode(header, type=Held)
 
     def ask(self, request: Request, body: bytes, seconds: float) -> tuple[Reply, bytes]:
         frame = pack(encode_header(request), body)
         try:
-            header, reply_body = self._exchange(frame, time.monotonic() + seconds, seconds)
+            header, reply_body = self._exchange(frame, seconds)
             reply = decode_reply(header)
             if reply.id != request.id:
                 raise WireError("it answers a question that was not asked")
@@ -156,19 +159,17 @@ class SocketLink:
             select.select([self._output], [], [], TICK)
             self._read_output()
 
-    def _exchange(
-        self, frame: bytes, deadline: float, seconds: float, reply: bool = True
-    ) -> tuple[bytes, bytes]:
+    def _exchange(self, frame: bytes, seconds: float) -> tuple[bytes, bytes]:
+        """Sends a frame and gives the one that answers it."""
         to_send = memoryview(frame)
+        began, used = time.monotonic(), limits.cpu_seconds(self._pid)
         while True:
-            if reply and not to_send and (found := self._whole_frame()) is not None:
+            if not to_send and (found := self._whole_frame()) is not None:
                 return found
-            if not reply and not to_send:
-                return b"", b""
             now = time.monotonic()
             if now >= self._next_look:
                 self._next_look = now + TICK
-                self._look(now, deadline, seconds)
+                self._look(now - began, used, seconds)
             readers = [self._channel.fileno()] + ([self._output] if self._output_open else [])
             writers = [self._channel.fileno()] if to_send else []
             readable, writable, _ = select.select(readers, writers, [], TICK)
@@ -226,11 +227,17 @@ class SocketLink:
                     "output", f"It printed more than {limits.OUTPUT_BYTES >> 20} MiB and was stopped."
                 )
 
-    def _look(self, now: float, deadline: float, seconds: float) -> None:
-        if now >= deadline:
-            where = self._where()
-            place = f" in `{where.function}`" if where and where.function != "<module>" else ""
-            raise WorkerStopped("timeout", f"It gave no answer within {seconds:g} s{place}.", where)
+    def _look(self, waited: float, used_before: float, seconds: float) -> None:
+        """Ends a worker that is over a limit.
+
+        A busy machine is no fault of the submission: what counts is computing time, or several times as much waiting.
+        """
+        if waited >= seconds:
+            used = limits.cpu_seconds(self._pid) - used_before
+            if used >= seconds * BUSY or waited >= seconds * PATIENCE:
+                where = self._where()
+                place = f" in `{where.function}`" if where and where.function != "<module>" else ""
+                raise WorkerStopped("timeout", f"It gave no answer within {seconds:g} s{place}.", where)
         if limits.resident_bytes(self._pid) > limits.MEMORY_BYTES:
             where = self._where()
             raise WorkerStopped(

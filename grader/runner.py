@@ -34,7 +34,6 @@ class Runner:
         self._workers = workers
         self.outlines = {path: outline(source) for path, source in job.sources.items()}
         self._verdicts = Verdicts(job, self.outlines, catalogue(Path(job.checks)))
-        self._setup = Setup(job.sources, job.device, job.seed, job.display)
         self._places = self._names_of_the_stage()
 
     def run(self, declared: Declared, function: Callable[..., None]) -> CheckResult:
@@ -52,7 +51,7 @@ class Runner:
         return self._verdicts.fault(declared, reason)
 
     def _run(self, declared: Declared, function: Callable[..., None]) -> CheckResult:
-        link = self._start()
+        link = self._start(declared.exercise)
         session = Session(link, self._places, self._job.device, self._job.seconds_per_check)
         Current.session = session
         try:
@@ -63,9 +62,12 @@ class Runner:
             Current.session = None
             link.close()
 
-    def _start(self) -> Link:
+    def _start(self, exercise: str) -> Link:
+        job = self._job
         try:
-            return self._workers.start(self._setup)
+            return self._workers.start(
+                Setup(job.sources, job.device, job.seed, job.display, job.forbidden.get(exercise, []))
+            )
         except ZygoteFailed as error:
             raise CheckFault(str(error)) from None
 

@@ -10,8 +10,9 @@ import sys
 import tempfile
 
 from grader import limits
+from grader.blocking import block
 from grader.sandbox.hold import hold
-from grader.wire import LENGTHS, Setup, encode_header, lengths, pack, to_worker_decoder
+from grader.wire import LENGTHS, Reply, Setup, encode_header, lengths, pack, to_worker_decoder
 from grader.worker import Worker
 
 
@@ -36,7 +37,9 @@ def serve(
             header, body = receive(channel)
             message = to_worker_decoder.decode(header)
             if isinstance(message, Setup):
+                block(message.forbidden)
                 worker = Worker(message)
+                channel.sendall(pack(encode_header(Reply(0))))  # nothing of the submission has run yet
                 continue
             assert worker is not None
             reply, reply_body = worker.answer(message, body)

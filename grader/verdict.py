@@ -11,6 +11,7 @@ from grader.job import Job
 from grader.mistakes import Catalogue, diagnosis
 from grader.outline import Outline
 from grader.result import CheckResult, Place, Status
+from grader.shortcuts import Use, uses
 from grader.submission import Raising
 from grader.wire import Frame, Raised
 
@@ -30,6 +31,7 @@ class Verdicts:
         self._job = job
         self._outlines = outlines
         self._known = known
+        self._uses: dict[str, list[Use]] = {}
 
     def passed(self, declared: Declared) -> CheckResult:
         """A check that found what it asked for."""
@@ -71,7 +73,23 @@ class Verdicts:
         definition = outline.definitions.get(declared.exercise)
         if definition is not None and definition.stub:
             return self._todo(declared, path)
-        return None
+        found = self._shortcuts(declared.exercise)
+        return (
+            self._forbidden(declared, found[0].name, self._place_at(found[0].file, found[0].line))
+            if found
+            else None
+        )
+
+    def _shortcuts(self, exercise: str) -> list[Use]:
+        if exercise not in self._uses:
+            own = {
+                path: text
+                for path, text in self._job.sources.items()
+                if path.startswith(self._job.folder + "/")
+            }
+            path = self._job.exercises[exercise]
+            self._uses[exercise] = uses(own, path, exercise, self._job.forbidden.get(exercise, []))
+        return self._uses[exercise]
 
     def failed(self, declared: Declared, failure: CheckFailed) -> CheckResult:
         """The result of a check that did not pass."""
@@ -101,6 +119,8 @@ class Verdicts:
     def _raised(self, declared: Declared, failure: CheckFailed, raised: Raised) -> CheckResult:
         trace = [self._place(frame) for frame in raised.frames]
         text = f"{raised.type}: {raised.message}" if raised.message else raised.type
+        if raised.type == "ForbiddenShortcut":
+            return self._forbidden(declared, raised.message.partition(" ")[0], trace[-1] if trace else None)
         if raised.phase == "import":
             return self._not_imported(declared, raised, trace, text)
         if raised.phase == "name":
@@ -245,6 +265,16 @@ class Verdicts:
             next_step=f"Write {exercise} in {shown} first.",
         )
 
+    def _forbidden(self, declared: Declared, name: str, place: Place | None) -> CheckResult:
+        where = f" ({short(place)})" if place else ""
+        return self._result(
+            declared,
+            "forbidden",
+            findings=[f"It uses {name}{where}, which is ready-made; this exercise is about writing it."],
+            traceback=[place] if place else [],
+            next_step=f"Write {declared.exercise} from nn.Linear, softmax and tensor operations.",
+        )
+
     # Small things -----------------------------------------------------------------------------------------------
 
     def _exercise_at(self, frame: Frame) -> tuple[str, str]:
@@ -254,8 +284,11 @@ class Verdicts:
         return frame.file, name if self._job.exercises.get(name) == frame.file else ""
 
     def _place(self, frame: Frame) -> Place:
-        outline = self._outlines.get(frame.file)
-        return Place(frame.file, frame.line, outline.text(frame.line) if outline else "")
+        return self._place_at(frame.file, frame.line)
+
+    def _place_at(self, file: str, line: int) -> Place:
+        outline = self._outlines.get(file)
+        return Place(file, line, outline.text(line) if outline else "")
 
     def _result(self, declared: Declared, status: Status, points: float = 0.0, **more: object) -> CheckResult:
         return CheckResult(

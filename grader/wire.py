@@ -99,6 +99,8 @@ class Setup(msgspec.Struct, tag="setup", tag_field="kind", frozen=True):
     seed: int
     display: dict[str, str] = {}
     """The file name that a traceback or debugger shows, by path; the path itself by default."""
+    forbidden: list[str] = []
+    """Ready-made layers to take out of torch, where the worker is a process of its own."""
 
 
 class Request(msgspec.Struct, tag="request", tag_field="kind", frozen=True):

@@ -13,6 +13,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain, combinations, zip_longest
 from pathlib import Path
 
@@ -76,20 +77,24 @@ def _candidates(seed: int) -> dict[str, Iterator[Sentence]]:
 
     A hash, and not `random`: Python promises the same numbers from `random.random()` alone, not the same shuffle.
     """
-    by_part: dict[str, list[list[Sentence]]] = {part: [] for part in PARTS}
-    for pattern in PATTERNS:
-        sentences = sorted(pattern(), key=lambda sentence: _hash(seed, *sentence[:2]))
-        for part, lists in by_part.items():
-            lists.append([sentence for sentence in sentences if _part(sentence, seed) == part])
+    by_part: dict[str, list[list[Sentence]]] = {part: [[] for _ in PATTERNS] for part in PARTS}
+    for index, pattern in enumerate(PATTERNS):
+        for sentence in sorted(pattern(), key=lambda s: _hash(seed, s.chinese, s.english)):
+            by_part[_part(sentence, seed)][index].append(sentence)
     return {part: _take_turns(lists) for part, lists in by_part.items()}
 
 
 def _part(sentence: Sentence, seed: int) -> str:
     """One pair of words in ten may meet in test.tsv only, one in valid.tsv and test.tsv, the others anywhere."""
-    tenths = {int(_hash(seed, *pair), 16) % 10 for pair in combinations(sorted(sentence.content), 2)}
+    tenths = {_tenth(seed, *pair) for pair in combinations(sorted(sentence.content), 2)}
     if 0 in tenths:
         return "test"
     return "valid" if 1 in tenths else "train"
+
+
+@cache  # the same pairs meet in many sentences
+def _tenth(seed: int, one: str, other: str) -> int:
+    return int(_hash(seed, one, other), 16) % 10
 
 
 def _take_turns(lists: list[list[Sentence]]) -> Iterator[Sentence]:

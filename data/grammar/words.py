@@ -294,14 +294,14 @@ SPOTS = {  # where things lie
     ("包里", "in the bag"): ["书", "衬衫", "鞋", "手机", "伞", "杯子", "照片", "苹果"],
     ("房间里", "in the room"): ["椅子", "桌子", "电脑", "猫", "狗", "书"],
 }
-OWNERS = [("我的", "my"), ("你的", "your"), ("他的", "his"), ("她的", "her"), ("我们的", "our")]
+OWNERS = [("我的", "my"), ("你的", "your"), ("他的", "his"), ("她的", "her"), ("小明的", "Xiaoming's")]
 
 WEATHER = [("冷", "cold"), ("热", "hot"), ("暖和", "warm"), ("凉快", "cool")]
 FALLS = [("下雨", "rain"), ("下雪", "snow")]
 SEASONS = {  # and how they may feel
     ("春天", "spring"): ["暖和", "凉快", "冷"],
     ("夏天", "summer"): ["热", "凉快"],
-    ("秋天", "autumn"): ["凉快", "暖和", "冷"],
+    ("秋天", "autumn"): ["凉快", "暖和"],
     ("冬天", "winter"): ["冷", "暖和"],
 }
 ROUTINES = {  # what is done every day at one of these hours

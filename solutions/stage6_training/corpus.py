@@ -109,7 +109,7 @@ def split_pairs(pairs: list[Pair]) -> Corpus:
 
     The groups of near-copies (`near_copies`) are put in the order of a hash of their text. Each goes to the
     test part while that has room, then to the validation part; the rest is for training. Groups of more than
-    a hundredth of the corpus go to training, lest one of them fill a part.
+    three pairs and of more than a hundredth of the corpus go to training, lest one of them fill a part.
 
     So the split is the same on every machine and for every order of the lines, and a new line moves few old
     ones. Each part keeps the order of the lines. Raises `ValueError` where a part would be empty.
@@ -117,7 +117,7 @@ def split_pairs(pairs: list[Pair]) -> Corpus:
     groups = near_copies(pairs)
     groups.sort(key=lambda group: min(_fingerprint(pairs[index]) for index in group))
     room = max(1, len(pairs) // 10)
-    largest = max(1, len(pairs) // 100)
+    largest = max(3, len(pairs) // 100)
     train, valid, test = [], [], []
     for group in groups:
         if len(group) > largest:

@@ -49,6 +49,8 @@ class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     exercises: tuple[Exercise, ...] = msgspec.field(name="exercise")
     seconds_per_check: float = 10.0
+    optimizers: bool = False
+    """Whether its checks build optimisers: the first one of a process costs a second, so it is built in advance."""
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -47,7 +47,12 @@ def declared_checks(checks: Path, stage: str) -> list[Declared]:
 
 def check_files(checks: Path) -> list[Path]:
     """The files that hold checks: test_public.py first."""
-    return sorted(checks.glob("test_*.py"), key=lambda path: (path.stem != "test_public", path.name))
+    return sorted(checks.glob("test_*.py"), key=lambda path: (is_hidden(path), path.name))
+
+
+def is_hidden(path: Path) -> bool:
+    """Whether a file of checks is held back from a class: all but test_public*.py."""
+    return not path.stem.startswith("test_public")
 
 
 def _declared(node: ast.FunctionDef, path: Path, stage: str) -> Declared:
@@ -70,9 +75,7 @@ def _declared(node: ast.FunctionDef, path: Path, stage: str) -> Declared:
                 )
             title = docstring.strip().splitlines()[0]
             name = node.name.removeprefix("test_")
-            return Declared(
-                f"{stage}/{name}", node.name, exercise, title, points, path.stem != "test_public", path.name
-            )
+            return Declared(f"{stage}/{name}", node.name, exercise, title, points, is_hidden(path), path.name)
     raise UsageError(
         f"{path}:{node.lineno}: {node.name} needs @check(EXERCISE, points=N) with literal values."
     )

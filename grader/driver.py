@@ -109,7 +109,7 @@ class Run:
             stage=stage.name,
             folder=stage.folder,
             checks=str(checks),
-            sources=taken.sources,
+            sources=taken.sources | probes_of(checks, stage.folder),
             display=taken.display if options.debug else {},
             exercises=exercises,
             own=[exercise.name for exercise in stage.exercises],
@@ -127,6 +127,7 @@ class Run:
                 ]
                 for exercise in stage.exercises
             },
+            optimizers=stage.optimizers,
             require_sandbox=options.require_sandbox,
         )
 
@@ -246,6 +247,8 @@ class MessageStream:
         from grader.wire import encode_header, pack
 
         try:
+            if self._job.optimizers:
+                self._zygote.build_an_optimizer()
             channel, number, _ = self._zygote.judge()
         except ZygoteFailed as error:
             raise GraderFailed(str(error)) from None
@@ -286,6 +289,12 @@ def in_this_process(job: Job, debug: bool) -> list[Message]:
     finally:
         workers.close()
     return messages
+
+
+def probes_of(checks: Path, folder: str) -> dict[str, str]:
+    """The stage's probes.py: tools that checks put beside a submission, such as a toy model. They hold no answer."""
+    path = checks / "probes.py"
+    return {f"{folder}/probes.py": path.read_text(encoding="utf-8")} if path.is_file() else {}
 
 
 def check_declarations(stage: Stage, declared: list[Declared]) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from grader.links import Link, SocketLink, WorkerStopped
 from grader.sandbox.hold import Held
 from grader.wire import Reply, Request, Setup
-from grader.zygote import END, JUDGE, MESSAGE, READY, WORKER, Settings
+from grader.zygote import END, JUDGE, MESSAGE, OPTIMIZER, READY, WORKER, Settings
 
 KEPT_ENVIRONMENT = (
     "LANG",
@@ -104,12 +104,22 @@ class ZygoteProcess:
         theirs.close()
         self.control = Control(mine)
         self._ready = False
+        self._has_optimizer = False
 
     def ready(self) -> None:
         """Waits until torch is imported; raises ZygoteFailed when it could not be."""
         if not self._ready:
             self.control.reply(READY, 0)
             self._ready = True
+
+    def build_an_optimizer(self) -> None:
+        """Spares every later fork the cost of the first optimiser."""
+        if not self._has_optimizer:
+            self.ready()
+            number = self.control.number()
+            self.control.send(OPTIMIZER, number, [])
+            self.control.reply(OPTIMIZER, number)
+            self._has_optimizer = True
 
     def judge(self) -> tuple[socket.socket, int, int]:
         """Forks a judge; gives the channel to it, its number and its pid."""

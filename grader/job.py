@@ -32,6 +32,8 @@ class Job(msgspec.Struct, tag="job", tag_field="kind"):
     selection: str = ""
     forbidden: dict[str, list[str]] = {}
     """The ready-made names that each of the stage's exercises may not use."""
+    optimizers: bool = False
+    """Whether the checks build optimisers."""
     require_sandbox: bool = False
     """Refuse to grade where a submission could read the course or reach the network."""
 

@@ -41,7 +41,15 @@ def load_mistakes(path: Path) -> Catalogue:
 
 def catalogue(checks: Path) -> Catalogue:
     """A stage's mistakes and the general ones."""
-    return {**load_mistakes(GENERAL), **load_mistakes(checks / "mistakes.toml")}
+    return {**load_mistakes(GENERAL), **stage_mistakes(checks)}
+
+
+def stage_mistakes(checks: Path) -> Catalogue:
+    """A stage's own mistakes, from every mistakes*.toml of its checks folder."""
+    found: Catalogue = {}
+    for path in sorted(checks.glob("mistakes*.toml")):
+        found.update(load_mistakes(path))
+    return found
 
 
 def diagnosis(

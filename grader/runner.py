@@ -52,7 +52,7 @@ class Runner:
 
     def _run(self, declared: Declared, function: Callable[..., None]) -> CheckResult:
         link = self._start(declared.exercise)
-        session = Session(link, self._places, self._job.device, self._job.seconds_per_check)
+        session = Session(link, self._places, self._job.folder, self._job.device, self._job.seconds_per_check)
         Current.session = session
         try:
             result = self._verdict(declared, function, session)

@@ -79,8 +79,10 @@ class Gradients(NamedTuple):
 class Session:
     """One worker and the requests a check makes of it."""
 
-    def __init__(self, link: Link, places: dict[str, str], device: str, seconds: float) -> None:
+    def __init__(self, link: Link, places: dict[str, str], folder: str, device: str, seconds: float) -> None:
         self._link = link
+        self.folder = folder
+        """The stage's folder."""
         self.places = places
         """Exercise or other name -> the file it stands in."""
         self.device = device
@@ -243,6 +245,18 @@ class Submission:
         self._session = session
 
     @property
+    def probes(self) -> Probes:
+        """What the stage's checks/probes.py defines, in the worker beside the submission."""
+        return Probes(self._session)
+
+    def generator(self, seed: int) -> Handle:
+        """A torch.Generator on the device, seeded."""
+        reply, decoder = self._session.ask("generator", args=(seed,), source="generator")
+        found = self._session.values(decoder, [reply.value])[0]
+        assert isinstance(found, Handle)
+        return found
+
+    @property
     def device(self) -> str:
         """The device graded on."""
         return self._session.device
@@ -288,6 +302,18 @@ class Submission:
         return Returned(values[0], target._source), [
             Returned(item, f"an argument of {target._source}") for item in values[1:]
         ]
+
+
+class Probes:
+    """The names of the stage's probes.py."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Handle:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Handle(self._session, f"{self._session.folder}/probes.py:{name}", f"probes.{name}")
 
 
 def own_reference(item: Any) -> ReferenceValue:

@@ -161,6 +161,11 @@ class Worker:
     ) -> Reply:
         return Reply(request.id, encoder.value(target[args[0]]))
 
+    def _op_generator(
+        self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> Reply:
+        return Reply(request.id, encoder.value(torch.Generator(self._device).manual_seed(args[0])))
+
     def _op_length(
         self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]
     ) -> Reply:
@@ -201,6 +206,8 @@ class Worker:
     def _resolve(self, target: int | str) -> Any:
         if isinstance(target, int):
             return self._objects[target]
+        if not target:
+            return None
         path, _, name = target.rpartition(":")
         self._phase = "import"
         module = importlib.import_module(module_name(path))

@@ -23,7 +23,7 @@ import msgspec
 MESSAGE = struct.Struct(">cQq")
 """A letter, the child's number, and a value: the pid or the wait status in replies."""
 
-WORKER, JUDGE, END, READY = b"w", b"j", b"e", b"r"
+WORKER, JUDGE, END, READY, OPTIMIZER = b"w", b"j", b"e", b"r", b"o"
 
 PRELOADED = (
     "torch",
@@ -42,8 +42,6 @@ class Settings(msgspec.Struct, frozen=True):
 
     for_gpu: bool = False
     """Leaves device files reachable for the workers."""
-    optimizer: bool = False
-    """Builds one optimiser in advance."""
     without: frozenset[str] = frozenset()
     """Parts of the sandbox to leave out, for tests."""
 
@@ -60,8 +58,6 @@ def main(control_fd: int, settings_text: str) -> None:
     # First calls of a process load and set up things: better once here than in every fork.
     torch.manual_seed(0)
     torch.ones(2, 3).mul(0.5).matmul(torch.ones(3, 2)).softmax(-1)
-    if settings.optimizer:
-        torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # the first one of a process costs a second
     gc.collect()
     gc.freeze()  # the children's collector must not touch, and so copy, every page
     Zygote(socket.socket(fileno=control_fd), settings).run()
@@ -94,6 +90,9 @@ class Zygote:
                 kind, number, _ = MESSAGE.unpack(data)
                 if kind == END:
                     self._end(control, number)
+                elif kind == OPTIMIZER:
+                    build_an_optimizer()
+                    self._reply(control, OPTIMIZER, number, 0)
                 else:
                     self._fork(control, kind, number, fds)
 
@@ -148,6 +147,15 @@ class Zygote:
                 return
             for pid in orphans:
                 kill_tree(pid)
+
+
+def build_an_optimizer() -> None:
+    """The first optimiser of a process imports much of torch and costs a second: every later fork has it then."""
+    import torch
+
+    torch.optim.Adam([torch.zeros(1, requires_grad=True)])
+    gc.collect()
+    gc.freeze()
 
 
 def start_child(kind: bytes, fds: list[int], scratch: str, settings: Settings) -> None:

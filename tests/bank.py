@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from grader.course import Stage, load_course
-from grader.mistakes import Catalogue, load_mistakes
+from grader.mistakes import Catalogue, stage_mistakes
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGES = load_course(ROOT).stages
@@ -26,13 +26,17 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def mutants_of(stage: Stage) -> list[Mutant]:
     """The stage's mutants, in the order of their file."""
-    path = ROOT / "tests" / "mutants" / f"{stage.folder}.toml"
-    return msgspec.toml.decode(path.read_bytes(), type=dict[str, list[Mutant]])["mutant"]
+    paths = sorted((ROOT / "tests" / "mutants").glob(f"{stage.folder}*.toml"))
+    return [
+        mutant
+        for path in paths
+        for mutant in msgspec.toml.decode(path.read_bytes(), type=dict[str, list[Mutant]])["mutant"]
+    ]
 
 
 def mistakes_of(stage: Stage) -> Catalogue:
     """The stage's own mistakes by code."""
-    return load_mistakes(ROOT / "stages" / stage.folder / "checks" / "mistakes.toml")
+    return stage_mistakes(ROOT / "stages" / stage.folder / "checks")
 
 
 def variations_of(stage: Stage) -> list[Path]:

@@ -112,7 +112,8 @@ def lint(session: nox.Session) -> None:
 @shared
 def bench(session: nox.Session) -> None:
     """Run every benchmark; fails when a ratio is above its limit."""
-    run_all(session, *((f"benchmarks/{file.name}",) for file in sorted((ROOT / "benchmarks").glob("*.py"))))
+    files = sorted((ROOT / "benchmarks").glob("*.py"))
+    run_all(session, *((f"benchmarks/{file.name}", *session.posargs) for file in files))
 
 
 # ---- Running ----

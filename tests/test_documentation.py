@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ DOCUMENTS = [
 ]
 EXTERNAL = ("git clone ", "cd ", "python -m pip install ")
 QUICK = {"nox -l", "python -m grader schema"}
+PLAIN = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR")}
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -53,7 +55,12 @@ def all_commands() -> list[str]:
 def sessions() -> set[str]:
     """The nox sessions there are."""
     listed = subprocess.run(
-        [sys.executable, "-m", "nox", "--list"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "nox", "--list"],
+        cwd=ROOT,
+        env=PLAIN,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return set(re.findall(r"^[*-] (\S+)", listed.stdout, re.MULTILINE))
 
@@ -110,7 +117,13 @@ def test_sessions_named_in_the_text_exist(path: Path, sessions: set[str]) -> Non
 def test_quick_commands_run(command: str) -> None:
     words = command.removeprefix("python ").removeprefix("-m ").split()
     done = subprocess.run(
-        [sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-m", *words],
+        cwd=ROOT,
+        env=PLAIN,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
@@ -144,6 +157,7 @@ def test_the_readme_shows_a_true_message(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "grader", "grade", "stage1", "--submission", str(submission)],
         cwd=ROOT,
+        env=PLAIN,
         capture_output=True,
         text=True,
         check=False,

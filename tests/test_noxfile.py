@@ -26,6 +26,7 @@ def run(
     command: list[str], cwd: Path = ROOT, path: str = os.environ["PATH"]
 ) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": path}
+    environment.pop("FORCE_COLOR", None)
     return subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=300
     )

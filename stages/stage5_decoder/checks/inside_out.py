@@ -1,12 +1,13 @@
 """Holds the parts of the model against PyTorch from the inside out, so that a fault is named where it sits.
 
 A decoder whose layers ignore their mask gives exactly what a decoder gives that never hands the mask on. So
-when a decoder is wrong, a lone layer is looked at first; when the model is wrong, a lone decoder.
+when a decoder is wrong, a lone layer is looked at first. (`model_inside_out` does the same for the model.)
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,9 +15,9 @@ import torch
 from torch import Tensor
 
 from grader.checks import expect, fail, mistake
+from grader.failure import CheckFailed
 
-from .oracles import Shapes, TorchDecoder, TorchEncoder, Weights, layer_shapes, part, stack_shapes
-from .whole_model import Sizes
+from .oracles import Shapes, TorchDecoder, Weights, layer_shapes, stack_shapes
 from .wrong_layers import Case, layer_mistakes, nearest, norm, stack_mistakes
 
 BATCH, D_MODEL, HEADS, D_FF, LAYERS = 2, 12, 3, 20, 2
@@ -82,19 +83,6 @@ def make_decoder(submission: Any, case: Case, dropout: float = 0.0) -> Any:
     return loaded(decoder, case.weights, case.x.dtype)
 
 
-def make_model(submission: Any, draw: Any, sizes: Sizes, dropout: float = 0.0) -> tuple[Any, Weights]:
-    """A Transformer with random weights, in eval mode, and these weights."""
-    options = sizes._asdict() | {"dropout": dropout}
-    model = submission.Transformer(options.pop("src_vocab"), options.pop("tgt_vocab"), **options)
-    shapes = model.shapes()
-    for side in ("encoder", "decoder"):
-        if (f"{side}.norm.weight" in shapes) != sizes.norm_first:
-            stack_is_right(submission, draw, sizes.norm_first)
-            mistake("norm-first-not-handed-on", side=side, norm_first=sizes.norm_first)
-    weights = sizes.weights(draw)
-    return loaded(model, weights, draw.exact), weights
-
-
 def loaded(module: Any, weights: Weights, dtype: torch.dtype) -> Any:
     module.to(dtype)
     module.load_state_dict(weights)
@@ -114,6 +102,15 @@ def right(case: Case) -> Tensor:
     """What PyTorch's layer or decoder gives."""
     oracle = TorchDecoder(case.weights, HEADS, case.norm_first, case.activation)
     return oracle(case.x, case.memory, case.tgt_mask, case.memory_mask)
+
+
+def accepts(call: Callable[[], Any]) -> bool:
+    """The call gives something back instead of raising."""
+    try:
+        call()
+    except CheckFailed:
+        return False
+    return True
 
 
 def layer_equals(submission: Any, draw: Any, case: Case) -> None:
@@ -144,20 +141,6 @@ def stack_equals(submission: Any, draw: Any, case: Case) -> None:
 def stack_is_right(submission: Any, draw: Any, norm_first: bool = True, activation: str = "relu") -> None:
     """With equal lengths and both masks."""
     stack_equals(submission, draw, stack_case(draw, norm_first, activation=activation))
-
-
-def parts_are_right(submission: Any, draw: Any, model: Any, weights: Weights, sizes: Sizes) -> None:
-    """The decoder by itself, then the encoder inside the model."""
-    stack_is_right(submission, draw, sizes.norm_first)
-    x = draw.normal(BATCH, SRC_LEN, sizes.d_model, dtype=draw.exact)
-    mask = draw.mask(BATCH, 1, 1, SRC_LEN)
-    oracle = TorchEncoder(part(weights, "encoder"), sizes.num_heads, sizes.norm_first)
-    found = expect(model.encoder(x, mask), "the encoder inside the model").tensor(tuple(x.shape))
-    if not same(found, oracle(x, mask)):
-        fail(
-            "The encoder inside the model differs from nn.TransformerEncoder with the same weights.",
-            next_step="Run the checks of stage 4, then compare the settings that you hand to Encoder.",
-        )
 
 
 # Dropout ---------------------------------------------------------------------------------------------------
@@ -249,7 +232,8 @@ def stack_drops(submission: Any, draw: Any) -> None:
     found = expect(decoder(case.x, case.memory), "the output of the decoder").tensor(tuple(case.x.shape))
     if not same(found, norm(case.weights, "norm", case.x)):
         layer_drops_branches(submission, draw)
-        mistake("decoder-settings-not-handed-on", setting="dropout")
+        stack_is_right(submission, draw)
+        mistake("decoder-settings-not-handed-on")
 
 
 # Gradients -------------------------------------------------------------------------------------------------

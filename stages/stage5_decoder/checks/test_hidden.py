@@ -14,6 +14,7 @@ from .inside_out import (
     SAME_LEN,
     SRC_LEN,
     TGT_LEN,
+    accepts,
     causal,
     dropout_is_right,
     layer_case,
@@ -24,9 +25,6 @@ from .inside_out import (
     layer_learns,
     make_decoder,
     make_layer,
-    make_model,
-    parts_are_right,
-    reached,
     same,
     stack_case,
     stack_drops,
@@ -35,8 +33,8 @@ from .inside_out import (
     steady,
     unreached,
 )
-from .oracles import layer_shapes
-from .whole_model import Sizes, TorchTransformer, logits_equal
+from .model_inside_out import another, make_model
+from .whole_model import Sizes
 from .wrong_layers import norm
 
 # DecoderLayer ----------------------------------------------------------------------------------------------
@@ -149,45 +147,33 @@ def test_settings_reach_every_layer(submission, draw):
 @check("Transformer", points=3)
 def test_padding_changes_nothing(submission, draw):
     """Padding behind the source or the target moves no logits of a real token."""
-    sizes = Sizes()
-    model, weights = make_model(submission, draw, sizes)
-    src, tgt = (
-        draw.tokens([TGT_LEN] * BATCH, sizes.src_vocab),
-        draw.tokens([TGT_LEN - 1] * BATCH, sizes.tgt_vocab),
-    )
-    longer_src, longer_tgt = (pad(ids, (0, 2), value=sizes.pad_id) for ids in (src, tgt))
-    alone = expect(model(src, tgt), "the logits").tensor((BATCH, TGT_LEN - 1, sizes.tgt_vocab))
-    padded = expect(model(longer_src, longer_tgt), "the logits of a padded batch").tensor(
-        (BATCH, TGT_LEN + 1, sizes.tgt_vocab)
-    )
+    model = make_model(submission, draw, Sizes())
+    src = draw.tokens([TGT_LEN] * BATCH, model.sizes.src_vocab)
+    tgt = draw.tokens([TGT_LEN - 1] * BATCH, model.sizes.tgt_vocab)
+    longer_src, longer_tgt = (pad(ids, (0, 2), value=model.sizes.pad_id) for ids in (src, tgt))
+    alone, padded = model.logits(src, tgt), model.logits(longer_src, longer_tgt)
     if not same(alone, padded[:, : TGT_LEN - 1]):
-        blame = partial(parts_are_right, submission, draw, model, weights, sizes)
-        logits_equal(padded, TorchTransformer(weights, sizes), longer_src, longer_tgt, blame)
+        model.logits_equal(padded, longer_src, longer_tgt)
         fail("Padding behind source and target moved the logits of real tokens; expected none to move.")
 
 
 @check("Transformer", points=2)
 def test_padding_on_the_left(submission, draw):
     """With padding on the left of source and target, the logits of real tokens equal PyTorch's."""
-    sizes = Sizes()
-    model, weights = make_model(submission, draw, sizes)
-    src = draw.tokens([SAME_LEN - 3, SAME_LEN], sizes.src_vocab, side="left")
-    tgt = draw.tokens([SAME_LEN, SAME_LEN - 2], sizes.tgt_vocab, side="left")
-    blame = partial(parts_are_right, submission, draw, model, weights, sizes)
-    logits_equal(model(src, tgt), TorchTransformer(weights, sizes), src, tgt, blame)
+    model = make_model(submission, draw, Sizes())
+    src = draw.tokens([SAME_LEN - 3, SAME_LEN], model.sizes.src_vocab, side="left")
+    tgt = draw.tokens([SAME_LEN, SAME_LEN - 2], model.sizes.tgt_vocab, side="left")
+    model.logits_equal(model.handle(src, tgt), src, tgt)
 
 
 @check("Transformer", points=2)
 def test_padding_is_what_pad_id_says(submission, draw):
     """With pad_id=3, token 3 is padding on both sides and token 0 is a word like any other."""
-    sizes = Sizes(pad_id=3)
-    model, weights = make_model(submission, draw, sizes)
-    expect(model.pad_id, "pad_id").equals(3)
-    src = draw.tokens([SRC_LEN, SRC_LEN - 2], sizes.src_vocab, pad_id=3)
-    tgt = draw.tokens([SAME_LEN - 2, SAME_LEN], sizes.tgt_vocab, pad_id=3)
-    src[:, 1] = tgt[:, 1] = 0
-    blame = partial(parts_are_right, submission, draw, model, weights, sizes)
-    logits_equal(model(src, tgt), TorchTransformer(weights, sizes), src, tgt, blame)
+    model = make_model(submission, draw, Sizes(pad_id=3))
+    expect(model.handle.pad_id, "pad_id").equals(3)
+    src, tgt = model.batch()
+    src[:, 1] = tgt[:, 2] = 0
+    model.logits_equal(model.handle(src, tgt), src, tgt)
 
 
 @check("Transformer", points=2)
@@ -198,72 +184,54 @@ def test_embeddings_are_dropped_in_training_only(submission, draw):
         draw.tokens([SRC_LEN] * BATCH, sizes.src_vocab),
         draw.tokens([TGT_LEN] * BATCH, sizes.tgt_vocab),
     )
-
-    model, _ = make_model(submission, draw, sizes, dropout=0.5)
-    if not steady(model, src, tgt):
+    if not steady(make_model(submission, draw, sizes, dropout=0.5).handle, src, tgt):
         dropout_is_right(submission, draw)
         mistake("embedding-dropout-in-eval")
-    model, _ = make_model(submission, draw, sizes)
-    model.train()
-    if not steady(model, src, tgt):
+    handle = make_model(submission, draw, sizes).handle
+    handle.train()
+    if not steady(handle, src, tgt):
         dropout_is_right(submission, draw)
         mistake("dropout-not-handed-on")
 
-    model, weights = make_model(submission, draw, sizes, dropout=1.0)
-    model.train()
-    oracle = TorchTransformer(weights, sizes)
+    model = make_model(submission, draw, sizes, dropout=1.0)
+    model.handle.train()
     memory = draw.normal(BATCH, SRC_LEN, sizes.d_model, dtype=draw.exact)
-    for side, ids, returned in (
-        ("encoder", src, model.encode(src)),
-        ("decoder", tgt, model.decode(tgt, memory)),
-    ):
-        found = expect(returned, f"the output of the {side} with dropout 1").tensor(
-            (*ids.shape, sizes.d_model)
-        )
-        kept = oracle.embed(ids, 0 if side == "encoder" else 1)
-        if not same(found, weights[f"{side}.norm.bias"].expand_as(found)):
+    outputs = {"encoder": model.handle.encode(src), "decoder": model.handle.decode(tgt, memory)}
+    embedded = {"encoder": model.oracle.embed(src, 0), "decoder": model.oracle.embed(tgt, 1)}
+    for side, output in outputs.items():
+        found = expect(output, f"the output of the {side} with dropout 1").tensor(tuple(embedded[side].shape))
+        if not same(found, model.weights[f"{side}.norm.bias"].expand_as(found)):
             dropout_is_right(submission, draw)
-            missing = same(found, norm(weights, f"{side}.norm", kept))
+            missing = same(found, norm(model.weights, f"{side}.norm", embedded[side]))
             mistake("embedding-dropout-missing" if missing else "dropout-not-handed-on")
 
 
 @check("Transformer", points=2)
 def test_gradients_reach_every_part_of_the_model(submission, draw):
     """A backward pass reaches every weight of encoder, decoder, both embeddings and fc_out."""
-    sizes = Sizes()
-    model, weights = make_model(submission, draw, sizes)
-    src, tgt = (
-        draw.tokens([SRC_LEN] * BATCH, sizes.src_vocab),
-        draw.tokens([TGT_LEN] * BATCH, sizes.tgt_vocab),
-    )
-    cotangent = draw.normal(BATCH, TGT_LEN, sizes.tgt_vocab, dtype=draw.exact)
-    names = unreached(submission.gradients(model, src, tgt, cotangent=cotangent).parameters, sizes.shapes())
+    model = make_model(submission, draw, Sizes())
+    src, tgt = model.batch()
+    cotangent = draw.normal(*tgt.shape, model.sizes.tgt_vocab, dtype=draw.exact)
+    gradients = submission.gradients(model.handle, src, tgt, cotangent=cotangent)
+    names = unreached(gradients.parameters, model.sizes.shapes())
     if not names:
         return
     layer_learns(submission, draw)
     stack_is_right(submission, draw)
-    if names == ["tgt_embed.weight"] or names == ["src_embed.weight"]:
-        mistake("one-embedding-for-both")
+    if names in (["tgt_embed.weight"], ["src_embed.weight"]):
+        model.embeds_right()
     if any(name.startswith("encoder.") for name in names):
-        others = sizes.weights(draw)
-        before = expect(model(src, tgt), "the logits").tensor()
-        model.load_state_dict(
-            weights | {name: others[name] for name in weights if name.startswith("encoder.")}
-        )
-        mistake(
-            "encoder-bypassed"
-            if same(before, expect(model(src, tgt), "the logits").tensor())
-            else "encoder-detached"
-        )
+        model.reads_the_source()
+        mistake("encoder-detached")
     fail(f"No gradient reaches {', '.join(names[:4])}; expected one for every weight.")
 
 
 @check("Transformer", points=2)
 def test_matrices_start_xavier_uniform(submission, draw):
     """Every matrix, embeddings included, starts Xavier-uniform: even, up to sqrt(6 / (rows + columns))."""
-    model = submission.Transformer(61, 53, d_model=32, num_heads=4, num_layers=2, d_ff=48, max_len=7)
+    handle = submission.Transformer(61, 53, d_model=32, num_heads=4, num_layers=2, d_ff=48, max_len=7)
     wrong = []
-    for name, value in model.parameters().items():
+    for name, value in handle.parameters().items():
         if value.dim() < 2:
             continue
         bound = math.sqrt(6 / sum(value.shape))
@@ -279,21 +247,19 @@ def test_matrices_start_xavier_uniform(submission, draw):
 @check("Transformer", points=1)
 def test_model_keeps_batch_rows_apart(submission, draw):
     """No sentence of a batch sees its neighbour."""
-    sizes = Sizes()
-    model, _ = make_model(submission, draw, sizes)
-    src, tgt = (
-        draw.tokens([SAME_LEN] * BATCH, sizes.src_vocab),
-        draw.tokens([SAME_LEN] * BATCH, sizes.tgt_vocab),
-    )
+    model = make_model(submission, draw, Sizes())
+    vocabs = (model.sizes.src_vocab, model.sizes.tgt_vocab)
+    src, tgt = (draw.tokens([SAME_LEN] * BATCH, vocab) for vocab in vocabs)
     other_src, other_tgt = src.clone(), tgt.clone()
-    other_src[1], other_tgt[1] = src[1].flip(0), tgt[1].flip(0)
-    other_src[1, 0] = 4 + (other_src[1, 0] - 3) % (sizes.src_vocab - 4)
-    memory = draw.normal(BATCH, SAME_LEN, sizes.d_model, dtype=draw.exact)
+    other_src[1], other_tgt[1] = another(src[1], vocabs[0]), another(tgt[1], vocabs[1])
+    memory = draw.normal(BATCH, SAME_LEN, model.sizes.d_model, dtype=draw.exact)
     for name, before, after in (
-        ("the memory", model.encode(src), model.encode(other_src)),
-        ("the hidden states", model.decode(tgt, memory), model.decode(other_tgt, memory)),
+        ("the memory", model.handle.encode(src), model.handle.encode(other_src)),
+        ("the hidden states", model.handle.decode(tgt, memory), model.handle.decode(other_tgt, memory)),
     ):
-        first, second = (expect(value, name).tensor() for value in (before, after))
+        first, second = (
+            expect(value, name).tensor((*src.shape, model.sizes.d_model)) for value in (before, after)
+        )
         if not same(first[0], second[0]):
             rows_stay_apart(submission, draw)
             mistake("model-attends-over-batch")
@@ -302,47 +268,44 @@ def test_model_keeps_batch_rows_apart(submission, draw):
 @check("Transformer", points=1)
 def test_post_norm_model_equals_pytorch(submission, draw):
     """With norm_first=False, encoder and decoder are both post-norm and have no last norm."""
-    sizes = Sizes(norm_first=False)
-    model, weights = make_model(submission, draw, sizes)
-    src = draw.tokens([SRC_LEN, SRC_LEN - 2], sizes.src_vocab)
-    tgt = draw.tokens([TGT_LEN - 1, TGT_LEN], sizes.tgt_vocab)
-    blame = partial(parts_are_right, submission, draw, model, weights, sizes)
-    logits_equal(model(src, tgt), TorchTransformer(weights, sizes), src, tgt, blame)
+    model = make_model(submission, draw, Sizes(norm_first=False))
+    src, tgt = model.batch()
+    model.logits_equal(model.handle(src, tgt), src, tgt)
 
 
 @check("Transformer", points=1)
 def test_a_token_outside_the_vocabulary_is_refused(submission, draw):
     """A token id outside its vocabulary, source or target, raises a ValueError that names it."""
-    sizes = Sizes()
-    model, _ = make_model(submission, draw, sizes)
-    src, tgt = (
-        draw.tokens([SRC_LEN] * BATCH, sizes.src_vocab),
-        draw.tokens([TGT_LEN] * BATCH, sizes.tgt_vocab),
-    )
-    for side, vocab in (("source", sizes.src_vocab), ("target", sizes.tgt_vocab)):
+    model = make_model(submission, draw, Sizes())
+    for side, vocab in enumerate((model.sizes.src_vocab, model.sizes.tgt_vocab)):
         for bad in (vocab, -1):
-            ids = {"source": src.clone(), "target": tgt.clone()}
-            ids[side][1, 2] = bad
+            ids = model.batch()
+            ids[side][0, 2] = bad
+            call = partial(model.handle, *ids)
+            if accepts(call):
+                model.embeds_right()
             expect_error(
                 ValueError,
-                partial(model, ids["source"], ids["target"]),
+                call,
                 mentions=[str(bad)],
                 mistake="token-outside-accepted",
-                facts={"side": side, "token": bad, "vocab": vocab},
+                facts={"side": ("source", "target")[side], "token": bad, "vocab": vocab},
             )
 
 
 @check("Transformer", points=1)
 def test_batch_sizes_that_differ_are_refused(submission, draw):
     """Source and target of different batch sizes raise a ValueError that names both."""
-    sizes = Sizes()
-    model, _ = make_model(submission, draw, sizes)
+    model = make_model(submission, draw, Sizes())
     for src_batch, tgt_batch in ((1, 3), (3, 1), (2, 3)):
-        src = draw.tokens([SRC_LEN] * src_batch, sizes.src_vocab)
-        tgt = draw.tokens([TGT_LEN] * tgt_batch, sizes.tgt_vocab)
+        src = draw.tokens([SRC_LEN] * src_batch, model.sizes.src_vocab)
+        tgt = draw.tokens([TGT_LEN] * tgt_batch, model.sizes.tgt_vocab)
+        call = partial(model.handle, src, tgt)
+        if accepts(call):
+            model.reads_the_source()
         expect_error(
             ValueError,
-            partial(model, src, tgt),
+            call,
             mentions=[str(src_batch), str(tgt_batch)],
             mistake="batch-mismatch-accepted",
             facts={"src_batch": src_batch, "tgt_batch": tgt_batch},

@@ -10,24 +10,22 @@ from .inside_out import (
     BATCH,
     D_MODEL,
     LAYERS,
-    SAME_LEN,
     SRC_LEN,
     TGT_LEN,
-    VECTORS,
+    accepts,
     causal,
     layer_case,
     layer_equals,
     layer_is_right,
     make_decoder,
     make_layer,
-    make_model,
-    parts_are_right,
     same,
     stack_case,
     stack_equals,
     stack_is_right,
 )
-from .whole_model import Sizes, TorchTransformer, equals_or_blame, logits_equal
+from .model_inside_out import another, make_model
+from .whole_model import Sizes
 from .wrong_layers import nearest
 
 
@@ -109,121 +107,88 @@ def test_layers_have_their_own_weights(submission, draw):
 @check("Transformer", points=3)
 def test_transformer_equals_pytorch(submission, draw):
     """The logits equal those of nn.Transformer with the same weights and embeddings, on padded batches."""
-    sizes = Sizes()
-    model, weights = make_model(submission, draw, sizes)
-    src = draw.tokens([SRC_LEN, SRC_LEN - 2], sizes.src_vocab)
-    tgt = draw.tokens([TGT_LEN - 1, TGT_LEN], sizes.tgt_vocab)
-    blame = partial(parts_are_right, submission, draw, model, weights, sizes)
-    logits_equal(model(src, tgt), TorchTransformer(weights, sizes), src, tgt, blame)
+    model = make_model(submission, draw, Sizes())
+    src, tgt = model.batch()
+    model.logits_equal(model.handle(src, tgt), src, tgt)
 
 
 @check("Transformer", points=2)
 def test_encode_and_decode_take_masks_as_they_come(submission, draw):
     """encode and decode stop before fc_out, use the masks they get, and hide nothing where a mask is None."""
-    sizes = Sizes()
-    model, weights = make_model(submission, draw, sizes)
-    blame = partial(parts_are_right, submission, draw, model, weights, sizes)
-    oracle = TorchTransformer(weights, sizes)
-    src = draw.tokens([SRC_LEN, SRC_LEN - 2], sizes.src_vocab)
-    tgt = draw.tokens([TGT_LEN - 1, TGT_LEN], sizes.tgt_vocab)
+    model = make_model(submission, draw, Sizes())
+    handle, oracle = model.handle, model.oracle
+    src, tgt = model.batch()
     src_mask, tgt_mask, _ = oracle.masks(src, tgt)
 
     memory, masked = oracle.encode(src), oracle.encode(src, src_mask)
-    found = model.encode(src)
-    equals_or_blame(found, "the memory without a mask", memory, blame, {"masks-built-inside": lambda: masked})
-    found = model.encode(src, src_mask)
-    equals_or_blame(found, "the memory", masked, blame, {"source-padding-in-encoder": lambda: memory})
+    mistakes = {"masks-built-inside": lambda: masked}
+    model.equals(handle.encode(src), "the memory without a mask", memory, mistakes)
+    mistakes = {"source-padding-in-encoder": lambda: memory}
+    model.equals(handle.encode(src, src_mask), "the memory", masked, mistakes)
 
     hidden = oracle.decode(tgt, memory)
-    built = [tgt_mask, causal(TGT_LEN), (tgt != sizes.pad_id)[:, None, None]]
-    found = model.decode(tgt, memory)
+    built = [tgt_mask, causal(TGT_LEN), (tgt != model.sizes.pad_id)[:, None, None]]
+    found = handle.decode(tgt, memory)
     mistakes = {
         "hidden-through-fc-out": lambda: oracle.logits(hidden),
         "masks-built-inside": lambda: nearest(
             found, lambda ids, mask: oracle.decode(ids, memory, mask), tgt, built
         ),
     }
-    equals_or_blame(found, "the hidden states without a mask", hidden, blame, mistakes)
-    found = model.decode(tgt, memory, tgt_mask, src_mask)
+    model.equals(found, "the hidden states without a mask", hidden, mistakes)
+    tgt_mask = causal(TGT_LEN)
+    masked = oracle.decode(tgt, memory, tgt_mask, src_mask)
     mistakes = {
         "source-padding-in-cross-attention": lambda: oracle.decode(tgt, memory, tgt_mask),
         "causal-mask-missing": lambda: oracle.decode(tgt, memory, None, src_mask),
     }
-    masked = oracle.decode(tgt, memory, tgt_mask, src_mask)
-    equals_or_blame(found, "the hidden states", masked, blame, mistakes)
+    model.equals(handle.decode(tgt, memory, tgt_mask, src_mask), "the hidden states", masked, mistakes)
 
 
 @check("Transformer", points=3)
 def test_no_position_sees_a_later_one(submission, draw):
     """Changing a token of the target moves no logits before it, also in a padded batch."""
-    sizes = Sizes()
-    model, weights = make_model(submission, draw, sizes)
-    src = draw.tokens([SRC_LEN, SRC_LEN - 2], sizes.src_vocab)
-    tgt = draw.tokens([TGT_LEN - 1, TGT_LEN], sizes.tgt_vocab)
+    model = make_model(submission, draw, Sizes())
+    src, tgt = model.batch()
     changed = tgt.clone()
-    changed[:, 3] = 4 + (tgt[:, 3] - 3) % (sizes.tgt_vocab - 4)
-    shape = (BATCH, TGT_LEN, sizes.tgt_vocab)
-    before, after = (expect(model(src, ids), "the logits").tensor(shape) for ids in (tgt, changed))
-    if not same(before[:, :3], after[:, :3]):
-        blame = partial(parts_are_right, submission, draw, model, weights, sizes)
-        logits_equal(before, TorchTransformer(weights, sizes), src, tgt, blame)
+    changed[:, 3] = another(tgt[:, 3], model.sizes.tgt_vocab)
+    before, after = model.logits(src, tgt), model.logits(src, changed)
+    real = tgt[:, :3] != model.sizes.pad_id
+    if not same(before[:, :3][real], after[:, :3][real]):
+        model.logits_equal(before, src, tgt)
         mistake("causal-mask-missing")
 
 
 @check("Transformer", points=2)
 def test_the_source_changes_the_logits(submission, draw):
     """Other source tokens, and other weights in the encoder, give other logits."""
-    sizes = Sizes()
-    model, weights = make_model(submission, draw, sizes)
-    src = draw.tokens([SRC_LEN, SRC_LEN - 2], sizes.src_vocab)
-    tgt = draw.tokens([TGT_LEN - 1, TGT_LEN], sizes.tgt_vocab)
-    other = src.clone()
-    other[:, 0] = 4 + (src[:, 0] - 3) % (sizes.src_vocab - 4)
-    shape = (BATCH, TGT_LEN, sizes.tgt_vocab)
-    before, moved = (expect(model(ids, tgt), "the logits").tensor(shape) for ids in (src, other))
-    others = sizes.weights(draw)
-    model.load_state_dict(
-        {name: (others if name.startswith("encoder.") else weights)[name] for name in weights}
-    )
-    relearned = expect(model(src, tgt), "the logits").tensor(shape)
-    if same(before, moved) or same(before, relearned):
-        stack_is_right(submission, draw)
-        mistake("encoder-bypassed")
+    make_model(submission, draw, Sizes()).reads_the_source()
 
 
 @check("Transformer", points=2)
 def test_embeddings_are_scaled_before_positions_are_added(submission, draw):
     """A token's vector is its embedding times sqrt(d_model), plus the position, which is not scaled."""
-    sizes = Sizes()
-    model, weights = make_model(submission, draw, sizes)
-    blame = partial(parts_are_right, submission, draw, model, weights, sizes)
-    oracle = TorchTransformer(weights, sizes)
-    low = min(sizes.src_vocab, sizes.tgt_vocab)  # ids that both vocabularies have
-    src, tgt = draw.tokens([SRC_LEN] * BATCH, low), draw.tokens([SAME_LEN] * BATCH, low)
-
-    memory = oracle.encode(src)
-    found = model.encode(src)
-    mistakes = oracle.mistakes(found, lambda wiring: oracle.encode(src, wiring=wiring))
-    equals_or_blame(found, "the memory", memory, blame, mistakes)
-    found = model.decode(tgt, memory)
-    mistakes = oracle.mistakes(found, lambda wiring: oracle.decode(tgt, memory, wiring=wiring))
-    equals_or_blame(found, "the hidden states", oracle.decode(tgt, memory), blame, mistakes)
+    make_model(submission, draw, Sizes()).embeds_right()
 
 
 @check("Transformer", points=1)
 def test_a_target_longer_than_max_len_is_refused(submission, draw):
     """A target of max_len tokens works; one more raises a ValueError that names max_len."""
     sizes = Sizes()
-    model, _ = make_model(submission, draw, sizes)
-    src = draw.tokens([SRC_LEN] * BATCH, sizes.src_vocab)
+    model = make_model(submission, draw, sizes)
+    src, _ = model.batch()
     full, longer = (
         draw.tokens([length] * BATCH, sizes.tgt_vocab) for length in (sizes.max_len, sizes.max_len + 1)
     )
-    expect(model(src, full), "the logits").tensor((BATCH, sizes.max_len, sizes.tgt_vocab))
-    expect_error(
-        ValueError,
-        lambda: model(src, longer),
-        mentions=[str(sizes.max_len)],
-        mistake="too-long-accepted",
-        facts={"length": sizes.max_len + 1, "max_len": sizes.max_len},
-    )
+    model.logits(src, full)
+    memory = draw.normal(BATCH, SRC_LEN, sizes.d_model, dtype=draw.exact)
+    for call in (partial(model.handle.decode, longer, memory), partial(model.handle, src, longer)):
+        if accepts(call):
+            model.embeds_right()
+        expect_error(
+            ValueError,
+            call,
+            mentions=[str(sizes.max_len)],
+            mistake="too-long-accepted",
+            facts={"length": sizes.max_len + 1, "max_len": sizes.max_len},
+        )

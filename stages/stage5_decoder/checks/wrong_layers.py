@@ -207,28 +207,31 @@ def run_stack(case: Case, flaw: Stack = SOUND_STACK) -> Tensor:
     return norm(case.weights, "norm", stream) if case.norm_first and flaw.final_norm else stream
 
 
-def nearest(returned: Any, run: Callable[..., Tensor], case: Any, flaws: list[Any]) -> Tensor:
+def nearest(
+    returned: Any, run: Callable[..., Tensor], case: Any, flaws: list[Any], only: Tensor | None = None
+) -> Tensor:
     """The answer closest to what came back, of those under several flaws: there are many ways to go wrong."""
     value = expect(returned, "the output").value()
-    best: Tensor | None = None
+    best, least = None, float("inf")
     for flaw in flaws:
         try:
             guess = run(case, flaw)
         except (RuntimeError, IndexError, ValueError):
             continue  # this way does not work on these sizes
-        if best is None or distance(value, guess) < distance(value, best):
-            best = guess
+        distance = largest_difference(value, guess, only)
+        if best is None or distance < least:
+            best, least = guess, distance
     if best is None:
         raise ValueError("no way of making this mistake works on these sizes")
     return best
 
 
-def distance(value: Any, guess: Tensor) -> float:
-    """The largest difference; infinite where there is nothing to compare."""
+def largest_difference(value: Any, guess: Tensor, only: Tensor | None) -> float:
+    """Infinite where there is nothing to compare; `only` says which positions count."""
     if not isinstance(value, Tensor) or value.shape != guess.shape:
         return float("inf")
-    largest = (value.double() - guess.double()).abs().nan_to_num(float("inf")).max()
-    return float(largest)
+    difference = (value.double() - guess.double()).abs().nan_to_num(float("inf"))
+    return float((difference if only is None else difference.masked_fill(~only, 0.0)).max())
 
 
 def layer_mistakes(returned: Any, case: Case) -> dict[str, Answer]:

@@ -1,0 +1,1 @@
+"""Stage 5: the decoder, and the whole Transformer."""

@@ -11,6 +11,9 @@ from grader.failure import CheckFailed, CheckFault
 from grader.links import Link, WorkerStopped, fresh_id
 from grader.wire import Decoder, Encoder, Raised, ReferenceValue, Reply, Request, Value, WireError, load_body
 
+MOST_ITEMS = 100_000
+"""A check never looks at longer lists of a submission."""
+
 MATRIX_PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "linear", "matmul", "addbmm", "mv", "addmv"}
 
 
@@ -112,6 +115,8 @@ class Session:
             raise CheckFailed(stopped.reason, status=stopped.status, where=stopped.where) from None
         except WireError as error:
             raise tampered(error) from None
+        if len(reply.shapes) != len(reply.names) and op in ("operators", "state"):
+            raise tampered(WireError("its lists have different lengths"))
         if reply.error is not None:
             raise Raising(reply.error, call_text(source, args, kwargs or {}))
         return reply, decoder
@@ -190,13 +195,15 @@ class Handle:
 
     def __len__(self) -> int:
         reply, _ = self._session.ask("length", self._target, source=self._source)
-        if type(reply.value) is not int or not 0 <= reply.value < 1 << 31:
+        if type(reply.value) is not int or not 0 <= reply.value < MOST_ITEMS:
             raise CheckFailed(f"{self._source} has no sensible length.")
         return reply.value
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of its state dict by name."""
         reply, _ = self._session.ask("state", self._target, "shapes", source=self._source)
+        if any(len(shape) != 1 for shape in reply.shapes):
+            raise tampered(WireError("it names weights without shapes"))
         return {name: tuple(shape[0]) for name, shape in zip(reply.names, reply.shapes)}
 
     def state_dict(self) -> dict[str, torch.Tensor]:

@@ -17,6 +17,10 @@ LENGTHS = struct.Struct(">IQ")
 LARGEST_HEADER = 4 << 20
 LARGEST_BODY = 256 << 20
 LONGEST_TEXT = 1 << 20
+LONGEST_MESSAGE = 500
+LONGEST_NAME = 100
+MOST_FRAMES = 12
+MOST_SHAPES = 100
 DEEPEST_NESTING = 32
 
 
@@ -266,9 +270,12 @@ class Decoder:
         self._reference = reference
         """Called with a ReferenceValue; gives the object that stands for it."""
 
-    def value(self, wire: Value) -> Any:
+    def value(self, wire: Value, depth: int = 0) -> Any:
         """The Python value that `wire` stands for; raises WireError for one that makes no sense."""
         import torch
+
+        if depth > DEEPEST_NESTING + 1:
+            raise WireError("a value is nested too deeply")
 
         if wire is None or isinstance(wire, (bool, int, float, str)):
             return wire
@@ -281,14 +288,17 @@ class Decoder:
         if isinstance(wire, ReferenceValue):
             return self._reference(wire)
         if isinstance(wire, TupleValue):
-            return tuple(self.value(item) for item in wire.items)
+            return tuple(self.value(item, depth + 1) for item in wire.items)
         if isinstance(wire, ListValue):
-            return [self.value(item) for item in wire.items]
+            return [self.value(item, depth + 1) for item in wire.items]
         if isinstance(wire, DictValue):
             if len(wire.keys) != len(wire.values):
                 raise WireError("a dict has more keys than values")
             try:
-                return {self.value(key): self.value(item) for key, item in zip(wire.keys, wire.values)}
+                return {
+                    self.value(key, depth + 1): self.value(item, depth + 1)
+                    for key, item in zip(wire.keys, wire.values)
+                }
             except TypeError:
                 raise WireError("a dict has a key that cannot be one") from None
         if isinstance(wire, FloatValue):
@@ -314,8 +324,27 @@ encode_header = msgspec.json.Encoder().encode
 
 
 def decode_reply(header: bytes) -> Reply:
-    """A worker's reply; raises WireError for anything that is none."""
+    """A worker's reply, with every text cut to its length; raises WireError for anything that is none."""
     try:
-        return reply_decoder.decode(header)
+        reply = reply_decoder.decode(header)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError) as error:
         raise WireError(f"the header is not a reply: {error}") from None
+    if any(len(shapes) > MOST_SHAPES for shapes in reply.shapes):
+        raise WireError("it speaks of too many shapes")
+    return msgspec.structs.replace(reply, error=trimmed(reply.error)) if reply.error else reply
+
+
+def trimmed(raised: Raised) -> Raised:
+    """An exception with texts of a bearable length, whatever a worker says."""
+    return Raised(
+        raised.type[:LONGEST_NAME],
+        [base[:LONGEST_NAME] for base in raised.bases[:20]],
+        raised.message[:LONGEST_MESSAGE],
+        [
+            Frame(frame.file[:LONGEST_NAME], frame.line, frame.function[:LONGEST_NAME])
+            for frame in raised.frames[-MOST_FRAMES:]
+        ],
+        raised.phase[:LONGEST_NAME],
+        raised.signature[:LONGEST_MESSAGE],
+        [name[:LONGEST_NAME] for name in raised.names[:100]],
+    )

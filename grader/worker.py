@@ -14,6 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from grader.importer import SubmissionFinder, module_name
 from grader.wire import (
+    LONGEST_MESSAGE,
+    MOST_FRAMES,
     Decoder,
     Encoder,
     Frame,
@@ -25,8 +27,6 @@ from grader.wire import (
     load_body,
 )
 
-LONGEST_MESSAGE = 500
-MOST_FRAMES = 12
 MOST_OPERATORS = 20_000
 
 

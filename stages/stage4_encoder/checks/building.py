@@ -18,6 +18,8 @@ def new_layer_norm(submission: Any, draw: Any, d_model: int, eps: float = 1e-5) 
     norm = submission.LayerNorm(d_model, eps)
     if not norm.shapes():
         mistake("layer-norm-not-trainable")
+    if "running_mean" in norm.shapes():
+        mistake("layer-norm-over-batch")
     return loaded(norm, draw.weights(layer_norm_shapes(d_model), draw.exact), draw)
 
 
@@ -43,6 +45,7 @@ def new_layer(
         norm_first=settings.norm_first,
         activation=settings.activation,
     )
+    name_batch_norm(layer)
     return loaded(layer, weights, draw)
 
 
@@ -60,6 +63,7 @@ def new_encoder(
         norm_first=settings.norm_first,
         activation=settings.activation,
     )
+    name_batch_norm(encoder)
     found, last_norm = set(encoder.shapes()), {"norm.weight", "norm.bias"}
     if not found - last_norm:
         mistake("encoder-layers-in-plain-list")
@@ -77,6 +81,12 @@ def loaded(module: Any, weights: Weights, draw: Any) -> tuple[Any, Weights]:
     module.load_state_dict(weights)
     module.eval()
     return module, weights
+
+
+def name_batch_norm(module: Any) -> None:
+    """Ends the check where a module keeps running means: only batch norm does."""
+    if any(name.endswith("running_mean") for name in module.shapes()):
+        mistake("encoder-batch-norm")
 
 
 def constant_branches(weights: Weights, draw: Any) -> Weights:

@@ -11,6 +11,7 @@ The contract's names are on one side, PyTorch's on the other:
 from __future__ import annotations
 
 import dataclasses
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -116,8 +117,12 @@ def torch_mask(mask: Tensor | None, x: Tensor, num_heads: int) -> Tensor | None:
     return ~may_attend.reshape(batch * num_heads, seq, seq)
 
 
+@lru_cache
 def _torch_layer(settings: Settings, dtype: torch.dtype) -> nn.TransformerEncoderLayer:
-    """PyTorch's layer, in training mode with dropout 0: in eval mode it would take a fused shortcut."""
+    """PyTorch's layer, in training mode with dropout 0: in eval mode it would take a fused shortcut.
+
+    Its own weights are never used, so one for each kind is enough.
+    """
     return nn.TransformerEncoderLayer(
         settings.d_model,
         settings.num_heads,
@@ -130,10 +135,18 @@ def _torch_layer(settings: Settings, dtype: torch.dtype) -> nn.TransformerEncode
     ).train()
 
 
+@lru_cache
+def _torch_encoder(settings: Settings, num_layers: int, dtype: torch.dtype) -> nn.TransformerEncoder:
+    """PyTorch's stack of such layers, with a last norm when they are pre-norm."""
+    norm = nn.LayerNorm(settings.d_model, dtype=dtype) if settings.norm_first else None
+    layer = _torch_layer(settings, dtype)
+    return nn.TransformerEncoder(layer, num_layers, norm, enable_nested_tensor=False).train()
+
+
 def torch_layer(x: Tensor, weights: Weights, settings: Settings, mask: Tensor | None = None) -> Tensor:
     """What `nn.TransformerEncoderLayer` makes of `x`; gradients reach `weights` under the contract's names."""
-    layer = _torch_layer(settings, x.dtype)
     attn_mask = torch_mask(mask, x, settings.num_heads)
+    layer = _torch_layer(settings, x.dtype)
     return functional_call(layer, layer_to_torch(weights), (x,), {"src_mask": attn_mask})
 
 
@@ -141,10 +154,8 @@ def torch_encoder(
     x: Tensor, weights: Weights, settings: Settings, num_layers: int, mask: Tensor | None = None
 ) -> Tensor:
     """What `nn.TransformerEncoder` makes of `x`; gradients reach `weights` under the contract's names."""
-    norm = nn.LayerNorm(settings.d_model, dtype=x.dtype) if settings.norm_first else None
-    layer = _torch_layer(settings, x.dtype)
-    encoder = nn.TransformerEncoder(layer, num_layers, norm, enable_nested_tensor=False).train()
     attn_mask = torch_mask(mask, x, settings.num_heads)
+    encoder = _torch_encoder(settings, num_layers, x.dtype)
     return functional_call(encoder, encoder_to_torch(num_layers, weights), (x,), {"mask": attn_mask})
 
 

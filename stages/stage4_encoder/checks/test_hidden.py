@@ -153,40 +153,8 @@ def name_branch_dropout(output, stories, settings):
 
 
 @check("EncoderLayer", points=2)
-def test_layer_drops_nothing_in_eval_or_at_rate_0(submission, draw):
-    """EncoderLayer drops nothing in eval mode; with dropout=0, training and eval agree."""
-    with made_of(submission, draw, *LAYER_PARTS):
-        for norm_first in (True, False):
-            settings = Settings(4, 2, 6, norm_first=norm_first)
-            random = draw.weights(layer_shapes(settings), draw.exact)
-            constant = constant_branches(random, draw)
-            x = draw.normal(4, 5, 4, dtype=draw.exact)
-
-            layer, _ = new_layer(submission, draw, settings, constant, dropout=0.5)
-            output = layer(x)
-            seen = expect(output, "the output in eval mode", dims=STREAM).tensor(shape=(4, 5, 4))
-            if tells(branch_stories(x, constant, settings)["branches"], seen):
-                mistake("encoder-dropout-in-eval")
-            expect_layer(output, x, constant, settings)
-
-            layer, _ = new_layer(submission, draw, settings, constant, dropout=0.0)
-            layer.train()
-            seen = expect(layer(x), "the output with dropout=0", dims=STREAM).tensor(shape=(4, 5, 4))
-            if not agrees(seen, torch_layer(x, constant, settings)):
-                mistake("encoder-dropout-rate-ignored")
-
-            layer, _ = new_layer(submission, draw, settings, random, dropout=0.0)
-            in_eval = expect(layer(x), "the output in eval mode", dims=STREAM).tensor(shape=(4, 5, 4))
-            layer.train()
-            in_training = expect(layer(x), "the output with dropout=0 in training", dims=STREAM)
-            if not agrees(in_training.tensor(shape=(4, 5, 4)), in_eval):
-                test_layer_hands_dropout_on(submission, draw)
-            in_training.equals(in_eval)
-
-
-@check("EncoderLayer", points=2)
 def test_layer_hands_dropout_on(submission, draw):
-    """EncoderLayer hands its dropout rate on to self-attention and to FeedForward."""
+    """EncoderLayer hands its dropout rate on to self-attention and to FeedForward; at 0, training and eval agree."""
     settings = Settings(4, 2, 5)
     x = draw.normal(6, 5, 4, dtype=draw.exact)
     silent = {name: torch.zeros(shape, dtype=draw.exact) for name, shape in layer_shapes(settings).items()}
@@ -203,12 +171,17 @@ def test_layer_hands_dropout_on(submission, draw):
         layer.train()
         return expect(layer(x), "the output in training", dims=STREAM).tensor(shape=(6, 5, 4)) - x
 
-    with made_of(submission, draw, *LAYER_PARTS):
+    with made_of(submission, draw, *LAYER_PARTS, test_layer_drops_from_the_branches):
         if same(branch(attention), 0.0, 1.0, 2.0):
             mistake("encoder-attention-dropout-not-handed-on")
         fed = branch(network)
         if same(fed, 0.0, 1.0, 2.0) or not same(fed, *(0.4 * kept for kept in range(11))):
             mistake("encoder-ffn-dropout-not-handed-on")
+
+        layer, _ = new_layer(submission, draw, settings, dropout=0.0)
+        in_eval = expect(layer(x), "the output in eval mode", dims=STREAM).tensor(shape=(6, 5, 4))
+        layer.train()
+        expect(layer(x), "the output with dropout=0 in training", dims=STREAM).equals(in_eval)
 
 
 # EncoderLayer: properties
@@ -217,7 +190,7 @@ def test_layer_hands_dropout_on(submission, draw):
 @check("EncoderLayer", points=2)
 def test_gradients_of_the_layer_equal_pytorch(submission, draw):
     """Gradients reach the input and every parameter of EncoderLayer, and equal PyTorch's."""
-    with made_of(submission, draw, *PARTS, sure=SURE_IN_LAYER):
+    with made_of(submission, draw, *LAYER_PARTS, sure=SURE_IN_LAYER):
         for norm_first in (True, False):
             settings = Settings(12, 3, 14, norm_first=norm_first)
             layer, weights = new_layer(submission, draw, settings)
@@ -237,7 +210,7 @@ def test_gradients_of_the_layer_equal_pytorch(submission, draw):
 @check("EncoderLayer", points=1)
 def test_batch_rows_do_not_see_each_other(submission, draw):
     """Also in training, changing one sentence of a batch changes nothing in the others."""
-    with made_of(submission, draw, *PARTS, test_layer_drops_nothing_in_eval_or_at_rate_0):
+    with made_of(submission, draw, *PARTS, *public.LAYER_PARTS, test_layer_hands_dropout_on):
         for norm_first in (True, False):
             layer = submission.EncoderLayer(12, 3, 14, dropout=0.0, norm_first=norm_first).to(draw.exact)
             layer.train()
@@ -271,7 +244,6 @@ def test_layer_refuses_heads_that_do_not_fit(submission, draw):
 LAYER = (
     *public.LAYER,
     test_layer_drops_from_the_branches,
-    test_layer_drops_nothing_in_eval_or_at_rate_0,
     test_gradients_of_the_layer_equal_pytorch,
 )
 

@@ -6,10 +6,18 @@ import torch
 
 from grader.checks import check, expect, expect_error, mistake
 
-from .building import new_encoder, new_feed_forward, new_layer, new_layer_norm, ring_mask
+from .building import (
+    agrees,
+    constant_branches,
+    new_encoder,
+    new_feed_forward,
+    new_layer,
+    new_layer_norm,
+    ring_mask,
+)
 from .comparing import STREAM, expect_encoder, expect_feed_forward, expect_layer, expect_layer_norm
-from .dropout import network_of_ones, output_for_ones, same
-from .oracles import Settings, encoder_shapes, torch_encoder
+from .dropout import network_of_ones, output_for_ones
+from .oracles import Settings, encoder_shapes, layer_shapes, torch_encoder
 from .parts import made_of
 from .wrong_encoders import SURE_IN_ENCODER, SURE_IN_LAYER, encoder_mistakes
 
@@ -90,10 +98,32 @@ PARTS = (
 # EncoderLayer
 
 
+@check("EncoderLayer", points=2)
+def test_layer_drops_nothing_in_eval_or_at_rate_0(submission, draw):
+    """EncoderLayer drops nothing from its branches in eval mode, and nothing at all with dropout=0."""
+    with made_of(submission, draw, *PARTS):
+        for norm_first in (True, False):
+            settings = Settings(4, 2, 6, norm_first=norm_first)
+            weights = constant_branches(draw.weights(layer_shapes(settings), draw.exact), draw)
+            x = draw.normal(4, 5, 4, dtype=draw.exact)
+            for rate, code in ((0.5, "encoder-dropout-in-eval"), (0.0, "encoder-dropout-rate-ignored")):
+                layer, _ = new_layer(submission, draw, settings, weights, dropout=rate)
+                if rate == 0.0:
+                    layer.train()
+                first, second = (
+                    expect(layer(x), "the output", dims=STREAM).tensor(shape=(4, 5, 4)) for _ in range(2)
+                )
+                if not agrees(first, second):
+                    mistake(code)
+
+
+LAYER_PARTS = (*PARTS, test_layer_drops_nothing_in_eval_or_at_rate_0)
+
+
 @check("EncoderLayer", points=3)
 def test_pre_norm_layer_equals_pytorch(submission, draw):
     """With norm_first=True, EncoderLayer equals nn.TransformerEncoderLayer with the same weights."""
-    with made_of(submission, draw, *PARTS, sure=SURE_IN_LAYER):
+    with made_of(submission, draw, *LAYER_PARTS, sure=SURE_IN_LAYER):
         settings = Settings(12, 3, 14, norm_first=True)
         layer, weights = new_layer(submission, draw, settings)
         x = draw.normal(2, 5, 12, dtype=draw.exact)
@@ -103,7 +133,7 @@ def test_pre_norm_layer_equals_pytorch(submission, draw):
 @check("EncoderLayer", points=3)
 def test_post_norm_layer_equals_pytorch(submission, draw):
     """With norm_first=False and GELU, EncoderLayer equals nn.TransformerEncoderLayer with the same weights."""
-    with made_of(submission, draw, *PARTS, sure=SURE_IN_LAYER):
+    with made_of(submission, draw, *LAYER_PARTS, sure=SURE_IN_LAYER):
         settings = Settings(12, 3, 14, norm_first=False, activation="gelu")
         layer, weights = new_layer(submission, draw, settings)
         x = draw.normal(2, 5, 12, dtype=draw.exact)
@@ -113,7 +143,7 @@ def test_post_norm_layer_equals_pytorch(submission, draw):
 @check("EncoderLayer", points=2)
 def test_layer_hands_the_mask_to_attention(submission, draw):
     """EncoderLayer hands its mask to self-attention as it is, in both orders."""
-    with made_of(submission, draw, *PARTS, sure=SURE_IN_LAYER):
+    with made_of(submission, draw, *LAYER_PARTS, sure=SURE_IN_LAYER):
         for norm_first in (True, False):
             settings = Settings(12, 3, 14, norm_first=norm_first)
             layer, weights = new_layer(submission, draw, settings)
@@ -122,6 +152,7 @@ def test_layer_hands_the_mask_to_attention(submission, draw):
 
 
 LAYER = (
+    test_layer_drops_nothing_in_eval_or_at_rate_0,
     test_pre_norm_layer_equals_pytorch,
     test_post_norm_layer_equals_pytorch,
     test_layer_hands_the_mask_to_attention,

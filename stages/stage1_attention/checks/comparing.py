@@ -43,13 +43,22 @@ def attend(
         elif has_rows_for_keys(submission, query, key, value):
             failure.mistake = "query-and-key-swapped"
         raise
-    return output_and_weights(
+    output, weights = output_and_weights(
         returned,
         output_shape=(*query.shape[:-1], value.size(-1)),
         weights_shape=(*query.shape[:-1], key.size(-2)),
         only_output="attention-returns-only-output",
         swapped="output-and-weights-swapped",
     )
+    found = expect(weights, "attention weights").value()
+    if mask is None and isinstance(found, Tensor) and found.dim() and found.size(-1) > 1:
+        # Zeros and plain averages are the same in every order, shape and dtype; they must not pass for that.
+        if bool((found == found[..., :1]).all()):
+            fail(
+                "Every key got the same weight, whatever the query.",
+                next_step="Let the weights depend on query and key.",
+            )
+    return output, weights
 
 
 def needs_three_axes(submission: Any, query: Tensor, key: Tensor, value: Tensor) -> bool:

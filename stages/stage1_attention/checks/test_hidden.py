@@ -149,6 +149,7 @@ def test_masks_never_enlarge_the_scores(submission, draw):
     ):
         query = draw.normal(*leading, queries, d_k)
         key, value = draw.normal(*leading, k_len, d_k), draw.normal(*leading, k_len, d_v)
+        attend(submission, query, key, value, draw.mask(queries, k_len))  # one that fits does not raise
         expect_error(
             ValueError,
             lambda: submission.scaled_dot_product_attention(query, key, value, draw.mask(*shape)),  # noqa: B023
@@ -162,6 +163,7 @@ def test_a_mask_that_does_not_fit_is_named(submission, draw):
     """The ValueError for a mask that does not fit names its shape and the shape of the scores."""
     query, key, value = draw.normal(3, 13, 8), draw.normal(3, 11, 8), draw.normal(3, 11, 6)
     mask = draw.mask(5, 1, 13, 11)
+    attend(submission, query, key, value, mask[0])  # one that fits does not raise
     expect_error(
         ValueError,
         lambda: submission.scaled_dot_product_attention(query, key, value, mask),
@@ -198,6 +200,8 @@ def test_masked_keys_stay_hidden_under_low_scores(submission, draw):
     visible = mask.to(query.dtype)
     nothing = torch.zeros(mask.shape, dtype=query.dtype)
     key = torch.cat([key, torch.ones_like(key[..., :1])], dim=-1)
+
+    attend(submission, query, key[..., :-1], value)
 
     def weights_at(low: float) -> object:
         """The weights when every score is lower by `low`."""
@@ -259,6 +263,8 @@ def test_gradients_of_hidden_rows_are_finite(submission, draw):
     found = submission.gradients(
         submission.scaled_dot_product_attention, query, key, value, mask, cotangent=cotangent
     )
+    if all(gradient is None for gradient in found.inputs):
+        mistake("gradients-cut", inputs="query, key and value")
     output, _ = found.output
     finite = expect(output, "output").tensor(finite=False).isfinite()
     broken = [
@@ -319,6 +325,7 @@ def test_inputs_are_left_alone(submission, draw):
     """Query, key, value and mask are the same after the call as before."""
     arguments = query_key_value(draw, 3)
     arguments += (covering_mask(draw, 3, arguments[0].size(-2), arguments[1].size(-2)),)
+    attend(submission, *arguments[:3])
     _, after = submission.inputs_after(submission.scaled_dot_product_attention, *arguments)
     changed = []
     for index, name in enumerate(("query", "key", "value", "mask")):

@@ -243,8 +243,7 @@ class MessageStream:
 
     def __iter__(self):  # type: ignore[no-untyped-def]
         from grader.forked import ZygoteFailed
-        from grader.serve import receive
-        from grader.wire import encode_header, pack
+        from grader.wire import encode_header, pack, receive
 
         try:
             if self._job.optimizers:

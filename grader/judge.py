@@ -14,8 +14,7 @@ from grader.job import CheckDone, Deselected, Fault, Finished, Job, Message, Ref
 from grader.links import Workers
 from grader.result import CheckResult
 from grader.sandbox.hold import LOWEST_LANDLOCK, exposed
-from grader.serve import receive
-from grader.wire import encode_header, pack
+from grader.wire import encode_header, pack, receive
 
 job_decoder = msgspec.json.Decoder(Job)
 

@@ -12,7 +12,7 @@ import tempfile
 from grader import limits
 from grader.blocking import block
 from grader.sandbox.hold import hold
-from grader.wire import LENGTHS, Reply, Setup, encode_header, lengths, pack, to_worker_decoder
+from grader.wire import Reply, Setup, encode_header, pack, receive, to_worker_decoder
 from grader.worker import Worker
 
 
@@ -59,24 +59,6 @@ def settle(scratch: str) -> None:
     for name in ("HOME", "TMPDIR", "TEMP", "TMP"):
         os.environ[name] = scratch
     tempfile.tempdir = None
-
-
-def receive(channel: socket.socket) -> tuple[bytes, bytes]:
-    """One frame; raises EOFError when the judge hung up."""
-    header, body = lengths(receive_exactly(channel, LENGTHS.size))
-    return receive_exactly(channel, header), receive_exactly(channel, body)
-
-
-def receive_exactly(channel: socket.socket, count: int) -> bytes:
-    """`count` bytes; raises EOFError when there are fewer."""
-    data = bytearray(count)
-    view, got = memoryview(data), 0
-    while got < count:
-        received = channel.recv_into(view[got:])
-        if not received:
-            raise EOFError
-        got += received
-    return bytes(data)
 
 
 def take_output(output: int) -> None:

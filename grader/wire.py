@@ -8,6 +8,7 @@ the worker.
 from __future__ import annotations
 
 import math
+import socket
 import struct
 from typing import Any, Union
 
@@ -164,6 +165,24 @@ def lengths(prefix: bytes) -> tuple[int, int]:
     if header > LARGEST_HEADER or body > LARGEST_BODY:
         raise WireError(f"a frame announces {header} + {body} bytes, more than a frame may have")
     return header, body
+
+
+def receive(channel: socket.socket) -> tuple[bytes, bytes]:
+    """One frame; raises EOFError when the judge hung up."""
+    header, body = lengths(receive_exactly(channel, LENGTHS.size))
+    return receive_exactly(channel, header), receive_exactly(channel, body)
+
+
+def receive_exactly(channel: socket.socket, count: int) -> bytes:
+    """`count` bytes; raises EOFError when there are fewer."""
+    data = bytearray(count)
+    view, got = memoryview(data), 0
+    while got < count:
+        received = channel.recv_into(view[got:])
+        if not received:
+            raise EOFError
+        got += received
+    return bytes(data)
 
 
 class Encoder:

@@ -170,7 +170,6 @@ def start_child(kind: bytes, fds: list[int], scratch: str, settings: Settings) -
         for low, high in zip([2, *keep], [*keep, 1 << 16]):
             os.closerange(low + 1, high)
         if kind == JUDGE:
-            gc.unfreeze()
             from grader.judge import judge_process
 
             judge_process(socket.socket(fileno=fds[0]), socket.socket(fileno=fds[1]))

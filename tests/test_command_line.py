@@ -182,3 +182,17 @@ def test_a_gpu_grades_everything_where_there_is_one(
     for stage in STAGES:
         result = engine.grade(stage, ROOT / "solutions", Options(device=kind))
         assert [(check.id, check.findings) for check in result.checks if check.status != "passed"] == []
+
+
+def test_the_driver_leaves_torch_to_the_zygote() -> None:
+    """Importing torch twice would double the computing time of every run."""
+    program = (
+        "import sys\nfrom grader.early import ROOT\nfrom grader.course import load_course\n"
+        "from grader.driver import Engine, Options\nfrom grader.report import terminal\nimport grader.cli\n"
+        "course = load_course(ROOT)\n"
+        "with Engine(ROOT, course) as engine:\n"
+        "    engine.grade(course.stages[0], ROOT / 'solutions', Options(selection='causal_mask'))\n"
+        "print([name for name in ('torch', 'numpy', 'pytest', 'matplotlib') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,8 +1,9 @@
-"""What checks are written with: `check`, `expect`, `expect_error`, `mistake`, `fail`. See docs/writing-checks.md."""
+"""What checks are written with. See docs/writing-checks.md."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 from grader.expect import Expectation
@@ -35,6 +36,20 @@ def mistake(code: str, **facts: Any) -> NoReturn:
 def fail(message: str, next_step: str = "") -> NoReturn:
     """Ends the check with a sentence: what was seen, what was expected."""
     raise CheckFailed(message, next_step=next_step)
+
+
+@contextmanager
+def raising_means(code: str, words: Sequence[str] = (), **facts: Any) -> Iterator[None]:
+    """What the submission raises inside, with one of `words` in its message (any message when there are none), is a
+    known mistake."""
+    try:
+        yield
+    except Raising as failure:
+        raised = failure.raised
+        begun = raised is not None and raised.phase == "call" and raised.type != "NotImplementedError"
+        if begun and raised is not None and (not words or any(word in raised.message for word in words)):
+            failure.mistake, failure.facts = code, facts
+        raise
 
 
 def expect_error(
@@ -74,4 +89,4 @@ def expect_error(
     )
 
 
-__all__ = ["check", "expect", "expect_error", "fail", "mistake"]
+__all__ = ["check", "expect", "expect_error", "fail", "mistake", "raising_means"]

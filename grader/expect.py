@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,8 @@ from grader.submission import Handle, Session, described, unwrap
 from grader.tolerance import close, tolerance
 
 Candidate = torch.Tensor | Callable[[], torch.Tensor]
-Mistakes = Mapping[str, Candidate]
+Mistakes = Mapping[str, Candidate | Sequence[Candidate]]
+"""By code: what the mistake gives, or several forms of it."""
 
 
 class Current:
@@ -42,14 +43,15 @@ class Expectation:
         shape: tuple[int, ...] | None = None,
         dtype: torch.dtype | None = None,
         finite: bool = True,
-        mistakes: Mapping[str, Candidate] | None = None,
+        mistakes: Mistakes | None = None,
+        facts: Mapping[str, Any] | None = None,
     ) -> torch.Tensor:
         """A checked plain tensor to compute with."""
         actual = self._as_tensor()
         if dtype is not None:
             self._check_dtype(actual, dtype)
         if shape is not None and tuple(actual.shape) != tuple(shape):
-            self._try_mistakes(actual, None, mistakes or {}, {}, (1e-5, 1e-5))
+            self._try_mistakes(actual, None, mistakes or {}, dict(facts or {}), (1e-5, 1e-5))
             raise CheckFailed(
                 f"{self._sentence_start()}: {detectors.shape_finding(tuple(actual.shape), tuple(shape), self._dims)}.",
                 mistake="general/wrong-shape",
@@ -57,7 +59,7 @@ class Expectation:
                 detail=self._shapes_only(actual, tuple(shape)),
             )
         if finite and actual.is_floating_point() and not bool(actual.isfinite().all()):
-            self._try_mistakes(actual, None, mistakes or {}, {}, (1e-5, 1e-5))
+            self._try_mistakes(actual, None, mistakes or {}, dict(facts or {}), (1e-5, 1e-5))
             raise self._not_finite(actual, torch.ones_like(actual, dtype=torch.bool))
         return actual
 
@@ -165,12 +167,12 @@ class Expectation:
         self,
         actual: torch.Tensor,
         right: tuple[torch.Tensor, torch.Tensor] | None,
-        mistakes: Mapping[str, Candidate],
+        mistakes: Mistakes,
         facts: dict[str, Any],
         tolerances: tuple[float, float],
     ) -> None:
         """Ends the check with the first mistake that gives exactly what was returned."""
-        for code, candidate in mistakes.items():
+        for code, candidate in each_candidate(mistakes):
             try:
                 guess = candidate() if callable(candidate) else candidate
             except (RuntimeError, IndexError, ValueError):
@@ -236,6 +238,16 @@ class Expectation:
 
     def _shapes_only(self, actual: torch.Tensor, expected: tuple[int, ...]) -> Comparison:
         return Comparison(self._what, self._dims, [], [], [], list(expected), list(actual.shape))
+
+
+def each_candidate(mistakes: Mistakes) -> Iterator[tuple[str, Candidate]]:
+    """Every form of every mistake, in their order."""
+    for code, candidates in mistakes.items():
+        if isinstance(candidates, torch.Tensor) or callable(candidates):
+            yield code, candidates
+        else:
+            for candidate in candidates:
+                yield code, candidate
 
 
 def plain_equal(actual: Any, expected: Any) -> bool:

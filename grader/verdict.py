@@ -153,8 +153,13 @@ class Verdicts:
             status = "failed"
         if not findings:
             findings.append(f"It raised {text[:300]}" + ("" if text.endswith((".", "!", "?")) else "."))
-        if trace and not trace[-1].file.startswith(self._job.folder + "/"):
-            findings.append(f"It was raised in {trace[-1].file}, an earlier stage.")
+        mine = [place for place in trace if place.file.startswith(self._job.folder + "/")]
+        if trace and mine and trace[-1] is not mine[-1]:
+            findings.append(
+                f"It was raised in {trace[-1].file}:{trace[-1].line}, called from {short(mine[-1])}."
+            )
+        elif trace and not mine:
+            findings.append(f"It was raised in {trace[-1].file}:{trace[-1].line}, an earlier stage.")
         found = None
         if failure.mistake is not None:
             path = self._job.exercises[declared.exercise]

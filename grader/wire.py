@@ -32,6 +32,8 @@ class WireError(Exception):
 class TensorValue(msgspec.Struct, tag="tensor", tag_field="kind", frozen=True):
     index: int
     device: str = "cpu"
+    order: list[int] = []
+    """The order of its axes in memory, outermost first; empty for a contiguous tensor."""
 
 
 class ReferenceValue(msgspec.Struct, tag="reference", tag_field="kind", frozen=True):
@@ -236,8 +238,9 @@ class Encoder:
             return self._reference(tensor)  # type: ignore[no-any-return]
         if str(tensor.dtype) not in CARRIED_DTYPES:
             return self._reference(tensor)  # type: ignore[no-any-return]
-        self.tensors.append(tensor)
-        return TensorValue(len(self.tensors) - 1, tensor.device.type)
+        order = memory_order(tensor)
+        self.tensors.append(tensor.permute(order) if order else tensor)
+        return TensorValue(len(self.tensors) - 1, tensor.device.type, order)
 
     def body(self) -> bytes:
         """The collected tensors as safetensors bytes."""
@@ -257,6 +260,14 @@ class Encoder:
                 for index, tensor in enumerate(self.tensors)
             }
         return save(plain)
+
+
+def memory_order(tensor: Any) -> list[int]:
+    """The order in which a transposed tensor's axes lie in memory; empty for every other one."""
+    if tensor.is_contiguous() or 0 in tensor.stride() or tensor.numel() == 0:
+        return []
+    order = sorted(range(tensor.dim()), key=lambda axis: -tensor.stride(axis))
+    return order if order != list(range(tensor.dim())) else []
 
 
 CARRIED_DTYPES = frozenset(
@@ -302,6 +313,10 @@ class Decoder:
             if not 0 <= wire.index < len(self._tensors):
                 raise WireError("a value names a tensor that the body does not have")
             tensor = self._tensors[wire.index]
+            if wire.order:
+                if sorted(wire.order) != list(range(tensor.dim())):
+                    raise WireError("a tensor names an order that its axes cannot have")
+                tensor = tensor.permute([wire.order.index(axis) for axis in range(tensor.dim())])
             tensor.seen_device = wire.device
             return tensor
         if isinstance(wire, ReferenceValue):

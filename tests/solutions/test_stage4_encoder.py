@@ -162,7 +162,7 @@ def test_encoder(norm_first: bool, activation: str, mask: str, training: bool) -
         encoder,
         normal(BATCH, SEQ, D_MODEL),
         MASKS[mask],
-        lambda x, weights, mask: oracles.torch_encoder(x, weights, settings, LAYERS, mask),
+        lambda x, weights, mask: oracles.torch_encoder(x, weights, settings, mask),
     )
 
 
@@ -208,7 +208,7 @@ def test_batch_and_length_of_one(norm_first: bool, shape: tuple[int, ...]) -> No
     settings = oracles.Settings(D_MODEL, HEADS, D_FF, norm_first)
     encoder = randomised(Encoder(LAYERS, D_MODEL, HEADS, D_FF, 0.0, norm_first))
     x = normal(*shape)
-    assert_equal(encoder(x), oracles.torch_encoder(x, encoder.state_dict(), settings, LAYERS))
+    assert_equal(encoder(x), oracles.torch_encoder(x, encoder.state_dict(), settings))
 
 
 @pytest.mark.parametrize("norm_first", [True, False])

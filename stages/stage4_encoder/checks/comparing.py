@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
 
 from grader.checks import expect
+from grader.failure import CheckFailed
 
-from .oracles import Settings, Weights, torch_encoder, torch_layer
+from .building import agrees, loaded, new_layer
+from .oracles import Settings, Weights, number_of_layers, part, torch_encoder, torch_layer
 from .wrong_encoders import (
+    Parts,
     encoder_mistakes,
     feed_forward,
     feed_forward_mistakes,
     layer_mistakes,
     layer_norm,
     layer_norm_mistakes,
+    wire,
 )
 
 STREAM = "batch seq d_model"
+
+Makers = tuple[Any, Any]
+"""The submission and the source of numbers: what parts are made from."""
 
 
 def expect_layer_norm(
@@ -43,34 +51,104 @@ def expect_feed_forward(output: Any, x: Tensor, weights: Weights, activation: st
 
 
 def expect_layer(
-    output: Any, x: Tensor, weights: Weights, settings: Settings, mask: Tensor | None = None
-) -> None:
-    """`output` is what nn.TransformerEncoderLayer makes of `x`."""
+    parts: Makers, output: Any, x: Tensor, weights: Weights, settings: Settings, mask: Tensor | None = None
+) -> bool:
+    """`output` is what nn.TransformerEncoderLayer makes of `x`: True.
+
+    Or it is what a right layer would make of it with the submission's own `LayerNorm` and `FeedForward`: False.
+    Those have checks of their own, and a mistake in them need not cost the layer its points too.
+    """
     masked = "" if mask is None else " with a mask"
-    expect(output, f"the output of the {settings.order} layer{masked}", dims=STREAM).equals(
-        torch_layer(x, weights, settings, mask).detach(),
-        mistakes=layer_mistakes(x, weights, settings, mask),
-        facts=settings_facts(settings),
-    )
+    try:
+        expect(output, f"the output of the {settings.order} layer{masked}", dims=STREAM).equals(
+            torch_layer(x, weights, settings, mask).detach(),
+            mistakes=layer_mistakes(x, weights, settings, mask),
+            facts=settings_facts(settings),
+        )
+    except CheckFailed:
+        if not _is_made_by(output, lambda: wire(OwnParts(*parts, weights, settings, mask), x, settings)):
+            raise
+        return False
+    return True
 
 
 def expect_encoder(
+    parts: Makers,
     output: Any,
     x: Tensor,
     weights: Weights,
     settings: Settings,
-    num_layers: int,
     mask: Tensor | None = None,
     real: Tensor | None = None,
-) -> None:
-    """`output` is what nn.TransformerEncoder makes of `x`, where `real` (batch, seq) is True."""
+) -> bool:
+    """`output` is what nn.TransformerEncoder makes of `x`, where `real` (batch, seq) is True: True.
+
+    Or it is what a right stack would make of it with the submission's own layers: False.
+    """
     masked = "" if mask is None else " with a mask"
-    expect(output, f"the output of the {settings.order} encoder{masked}", dims=STREAM).equals(
-        torch_encoder(x, weights, settings, num_layers, mask).detach(),
-        only=None if real is None else real[:, :, None],
-        mistakes=encoder_mistakes(x, weights, settings, mask),
-        facts=settings_facts(settings),
-    )
+    only = None if real is None else real[:, :, None]
+    try:
+        expect(output, f"the output of the {settings.order} encoder{masked}", dims=STREAM).equals(
+            torch_encoder(x, weights, settings, mask).detach(),
+            only=only,
+            mistakes=encoder_mistakes(x, weights, settings, mask),
+            facts=settings_facts(settings),
+        )
+    except CheckFailed:
+        if not _is_made_by(output, lambda: _through_own_layers(*parts, x, weights, settings, mask), only):
+            raise
+        return False
+    return True
+
+
+class OwnParts(Parts):
+    """The submission's own norms and feed-forward network, made anew with right arguments, and PyTorch's attention."""
+
+    def __init__(
+        self, submission: Any, draw: Any, weights: Weights, settings: Settings, mask: Tensor | None
+    ) -> None:
+        super().__init__(weights, settings, mask)
+        network = submission.FeedForward(settings.d_model, settings.d_ff, activation=settings.activation)
+        self._network, _ = loaded(network, part(weights, "feed_forward."), draw)
+        self._norm1, _ = loaded(submission.LayerNorm(settings.d_model), part(weights, "norm1."), draw)
+        self._norm2, _ = loaded(submission.LayerNorm(settings.d_model), part(weights, "norm2."), draw)
+
+    def feed(self, x: Tensor) -> Tensor:
+        return _plain(self._network(x))
+
+    def norm1(self, x: Tensor) -> Tensor:
+        return _plain(self._norm1(x))
+
+    def norm2(self, x: Tensor) -> Tensor:
+        return _plain(self._norm2(x))
+
+
+def _through_own_layers(
+    submission: Any, draw: Any, x: Tensor, weights: Weights, settings: Settings, mask: Tensor | None
+) -> Tensor:
+    """The submission's own layers, made anew with right arguments, one after the other, and its norm."""
+    for index in range(number_of_layers(weights)):
+        layer, _ = new_layer(submission, draw, settings, part(weights, f"layers.{index}."))
+        x = _plain(layer(x, mask))
+    if not settings.norm_first:
+        return x
+    norm, _ = loaded(submission.LayerNorm(settings.d_model), part(weights, "norm."), draw)
+    return _plain(norm(x))
+
+
+def _plain(output: Any) -> Tensor:
+    return expect(output, "the output of a part").tensor()
+
+
+def _is_made_by(output: Any, made: Callable[[], Tensor], only: Tensor | None = None) -> bool:
+    """The output equals what `made` gives, if that gives anything."""
+    try:
+        seen, expected = _plain(output), made()
+    except (CheckFailed, RuntimeError):
+        return False
+    if only is not None:
+        seen, expected = seen.masked_fill(~only, 0.0), expected.masked_fill(~only, 0.0)
+    return agrees(seen, expected)
 
 
 def activation_facts(activation: str) -> dict[str, Any]:

@@ -97,11 +97,16 @@ def layer_to_torch(weights: Weights) -> Weights:
     return named
 
 
-def encoder_to_torch(num_layers: int, weights: Weights) -> Weights:
+def number_of_layers(weights: Weights) -> int:
+    """How many layers the weights of an `Encoder` are for."""
+    return 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("layers."))
+
+
+def encoder_to_torch(weights: Weights) -> Weights:
     """The weights of an `Encoder`, under the names of `nn.TransformerEncoder`."""
     named = {
         f"layers.{index}.{name}": value
-        for index in range(num_layers)
+        for index in range(number_of_layers(weights))
         for name, value in layer_to_torch(part(weights, f"layers.{index}.")).items()
     }
     named |= {name: value for name, value in weights.items() if name.startswith("norm.")}
@@ -150,13 +155,11 @@ def torch_layer(x: Tensor, weights: Weights, settings: Settings, mask: Tensor | 
     return functional_call(layer, layer_to_torch(weights), (x,), {"src_mask": attn_mask})
 
 
-def torch_encoder(
-    x: Tensor, weights: Weights, settings: Settings, num_layers: int, mask: Tensor | None = None
-) -> Tensor:
+def torch_encoder(x: Tensor, weights: Weights, settings: Settings, mask: Tensor | None = None) -> Tensor:
     """What `nn.TransformerEncoder` makes of `x`; gradients reach `weights` under the contract's names."""
     attn_mask = torch_mask(mask, x, settings.num_heads)
-    encoder = _torch_encoder(settings, num_layers, x.dtype)
-    return functional_call(encoder, encoder_to_torch(num_layers, weights), (x,), {"mask": attn_mask})
+    encoder = _torch_encoder(settings, number_of_layers(weights), x.dtype)
+    return functional_call(encoder, encoder_to_torch(weights), (x,), {"mask": attn_mask})
 
 
 def leaves(weights: Weights) -> Weights:

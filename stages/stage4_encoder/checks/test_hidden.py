@@ -17,11 +17,11 @@ from .building import (
     new_layer_norm,
     ring_mask,
 )
-from .comparing import STREAM, expect_encoder, expect_layer, expect_layer_norm
+from .comparing import STREAM, expect_encoder, expect_layer, expect_layer_norm, settings_facts
 from .dropout import branch_stories, name_feed_forward_dropout, network_of_ones, output_for_ones, same, tells
 from .oracles import Settings, layer_shapes, leaves, parameter_gradients, torch_encoder, torch_layer
 from .parts import made_of
-from .wrong_encoders import SURE_IN_ENCODER, SURE_IN_LAYER, layer_norm_mistakes
+from .wrong_encoders import SURE_IN_ENCODER, SURE_IN_LAYER, encoder_mistakes
 
 # LayerNorm
 
@@ -40,17 +40,18 @@ def test_layer_norm_adds_eps_inside_the_root(submission, draw):
 @check("LayerNorm", points=2)
 def test_layer_norm_survives_a_large_mean(submission, draw):
     """In float32, LayerNorm stays accurate when the mean is thousands of times larger than the spread."""
-    x = draw.normal(2, 3, 16, shift=5000.0)
-    expected = F.layer_norm(x.double(), (16,)).float()
-    output = expect(submission.LayerNorm(16)(x), "the normalised tokens", dims=STREAM)
-    if agrees(output.tensor(shape=(2, 3, 16), dtype=torch.float32, finite=False), expected, 0.03):
-        return
-    in_float64 = submission.LayerNorm(16).to(draw.exact)(x.to(draw.exact))
-    if draw.exact == torch.float64 and agrees(
-        expect(in_float64, "the normalised tokens").tensor(), expected, 1e-3
-    ):
-        mistake("layer-norm-variance-cancels")
-    output.equals(expected, atol=0.03)
+    with made_of(submission, draw, public.test_layer_norm_standardises_every_token):
+        x = draw.normal(2, 3, 16, shift=5000.0)
+        expected = F.layer_norm(x.double(), (16,)).float()
+        output = expect(submission.LayerNorm(16)(x), "the normalised tokens", dims=STREAM)
+        if agrees(output.tensor(shape=(2, 3, 16), dtype=torch.float32, finite=False), expected, 0.03):
+            return
+        exact = expect(
+            submission.LayerNorm(16).to(draw.exact)(x.to(draw.exact)), "the normalised tokens"
+        ).tensor()
+        if draw.exact == torch.float64 and agrees(exact, expected, 1e-3):
+            mistake("layer-norm-variance-cancels")
+        output.equals(expected, atol=0.03)
 
 
 @check("LayerNorm", points=1)
@@ -67,19 +68,20 @@ def test_layer_norm_takes_any_number_of_axes(submission, draw):
 @check("LayerNorm", points=2)
 def test_layer_norm_passes_gradients_through_its_statistics(submission, draw):
     """Gradients through LayerNorm equal those of F.layer_norm, for its input, weight and bias."""
-    norm, weights = new_layer_norm(submission, draw, 6)
-    x, cotangent = draw.normal(2, 3, 6, dtype=draw.exact), draw.normal(2, 3, 6, dtype=draw.exact)
-    inputs = leaves({"the input x": x, **weights})
-    found = submission.gradients(norm, x, cotangent=cotangent)
-    expect_layer_norm(found.output, x, weights)
-    if not {"weight", "bias"} <= found.parameters.keys():
-        mistake("layer-norm-not-trainable")
-    expected = F.layer_norm(inputs["the input x"], (6,), inputs["weight"], inputs["bias"])
-    expect_gradients(
-        {"the input x": found.inputs[0], **found.parameters},
-        parameter_gradients(expected, cotangent, inputs),
-        "layer-norm-gradient-cut",
-    )
+    with made_of(submission, draw, test_layer_norm_leaves_its_input_alone):
+        norm, weights = new_layer_norm(submission, draw, 6)
+        x, cotangent = draw.normal(2, 3, 6, dtype=draw.exact), draw.normal(2, 3, 6, dtype=draw.exact)
+        inputs = leaves({"the input x": x, **weights})
+        found = submission.gradients(norm, x, cotangent=cotangent)
+        expect_layer_norm(found.output, x, weights)
+        if not {"weight", "bias"} <= found.parameters.keys():
+            mistake("layer-norm-not-trainable")
+        expected = F.layer_norm(inputs["the input x"], (6,), inputs["weight"], inputs["bias"])
+        expect_gradients(
+            {"the input x": found.inputs[0], **found.parameters},
+            parameter_gradients(expected, cotangent, inputs),
+            "layer-norm-gradient-cut",
+        )
 
 
 @check("LayerNorm", points=1)
@@ -187,10 +189,22 @@ def test_layer_hands_dropout_on(submission, draw):
 # EncoderLayer: properties
 
 
+@check("EncoderLayer", points=1)
+def test_layer_leaves_its_input_alone(submission, draw):
+    """EncoderLayer does not modify its input."""
+    with made_of(submission, draw, *PARTS):
+        for norm_first in (True, False):
+            layer, _ = new_layer(submission, draw, Settings(12, 3, 14, norm_first=norm_first))
+            x, mask = draw.normal(2, 5, 12, dtype=draw.exact), ring_mask(draw, 2, 5)
+            _, (after, _) = submission.inputs_after(layer, x, mask)
+            if not agrees(expect(after, "the input after the call").tensor(), x):
+                mistake("encoder-adds-in-place")
+
+
 @check("EncoderLayer", points=2)
 def test_gradients_of_the_layer_equal_pytorch(submission, draw):
     """Gradients reach the input and every parameter of EncoderLayer, and equal PyTorch's."""
-    with made_of(submission, draw, *LAYER_PARTS, sure=SURE_IN_LAYER):
+    with made_of(submission, draw, *LAYER_PARTS, test_layer_leaves_its_input_alone, sure=SURE_IN_LAYER):
         for norm_first in (True, False):
             settings = Settings(12, 3, 14, norm_first=norm_first)
             layer, weights = new_layer(submission, draw, settings)
@@ -199,11 +213,12 @@ def test_gradients_of_the_layer_equal_pytorch(submission, draw):
             inputs = leaves({"the input x": x, **weights})
             expected = torch_layer(inputs["the input x"], inputs, settings, mask)
             found = submission.gradients(layer, x, mask, cotangent=cotangent)
-            expect_layer(found.output, x, weights, settings, mask)
+            exact = expect_layer((submission, draw), found.output, x, weights, settings, mask)
             expect_gradients(
                 {"the input x": found.inputs[0], **found.parameters},
                 parameter_gradients(expected, cotangent, inputs),
                 "encoder-gradient-cut",
+                exact,
             )
 
 
@@ -224,18 +239,6 @@ def test_batch_rows_do_not_see_each_other(submission, draw):
 
 
 @check("EncoderLayer", points=1)
-def test_layer_leaves_its_input_alone(submission, draw):
-    """EncoderLayer does not modify its input."""
-    with made_of(submission, draw, *PARTS):
-        for norm_first in (True, False):
-            layer, _ = new_layer(submission, draw, Settings(12, 3, 14, norm_first=norm_first))
-            x, mask = draw.normal(2, 5, 12, dtype=draw.exact), ring_mask(draw, 2, 5)
-            _, (after, _) = submission.inputs_after(layer, x, mask)
-            if not agrees(expect(after, "the input after the call").tensor(), x):
-                mistake("encoder-adds-in-place")
-
-
-@check("EncoderLayer", points=1)
 def test_layer_refuses_heads_that_do_not_fit(submission, draw):
     """Heads that do not divide d_model raise ValueError with both numbers in the message."""
     expect_error(ValueError, lambda: submission.EncoderLayer(10, 3, 14), mentions=["10", "3"])
@@ -253,41 +256,52 @@ LAYER = (
 
 @check("Encoder", points=2)
 def test_post_norm_encoder_equals_pytorch(submission, draw):
-    """A post-norm Encoder with GELU hands its settings to the layers, ends without a norm, and equals PyTorch's."""
-    with made_of(submission, draw, *LAYER, sure=SURE_IN_ENCODER):
+    """A post-norm Encoder hands its settings on and ends without a further norm, as nn.TransformerEncoder does."""
+    with made_of(submission, draw, *PARTS, *LAYER, sure=SURE_IN_ENCODER):
         settings = Settings(12, 3, 14, norm_first=False, activation="gelu")
         encoder, weights = new_encoder(submission, draw, settings, num_layers=2)
         x = draw.normal(2, 5, 12, dtype=draw.exact)
-        expect_encoder(encoder(x), x, weights, settings, 2)
+        expect_encoder((submission, draw), encoder(x), x, weights, settings)
 
 
 @check("Encoder", points=2)
 def test_no_position_sees_a_later_one(submission, draw):
     """With a causal mask, also beside padding, no position of a post-norm Encoder sees a later one."""
-    with made_of(submission, draw, *LAYER, sure=SURE_IN_ENCODER):
+    with made_of(submission, draw, *PARTS, *LAYER, sure=SURE_IN_ENCODER):
         settings = Settings(12, 3, 14, norm_first=False)
         encoder, weights = new_encoder(submission, draw, settings, num_layers=3)
-        real = draw.tokens([6, 4], vocab=20) != 0
+        real = draw.tokens([6, 5], vocab=20) != 0
         mask = real[:, None, None, :] & torch.ones(1, 1, 6, 6, dtype=torch.bool).tril()
         x = draw.normal(2, 6, 12, dtype=draw.exact)
-        expect_encoder(encoder(x, mask), x, weights, settings, 3, mask, real)
+        changed = torch.cat([x[:, :3], draw.normal(2, 3, 12, dtype=draw.exact)], dim=1)
+        before, after = encoder(x, mask), encoder(changed, mask)
+        expect(after, "the output after the tokens 3, 4 and 5 changed", dims=STREAM).equals(
+            expect(before, "the output under a causal mask", dims=STREAM).tensor(
+                shape=(2, 6, 12), finite=False
+            ),
+            only=torch.arange(6)[:, None] < 3,
+            mistakes=encoder_mistakes(changed, weights, settings, mask),
+            facts=settings_facts(settings),
+        )
+        expect_encoder((submission, draw), before, x, weights, settings, mask, real)
 
 
 @check("Encoder", points=2)
 def test_gradients_reach_every_layer(submission, draw):
     """Gradients reach every parameter of every layer of the Encoder, and equal PyTorch's."""
-    with made_of(submission, draw, *LAYER, sure=SURE_IN_ENCODER):
+    with made_of(submission, draw, *PARTS, *LAYER, sure=SURE_IN_ENCODER):
         settings = Settings(12, 3, 14)
         encoder, weights = new_encoder(submission, draw, settings, num_layers=3)
         x, cotangent = draw.normal(2, 5, 12, dtype=draw.exact), draw.normal(2, 5, 12, dtype=draw.exact)
         inputs = leaves({"the input x": x, **weights})
-        expected = torch_encoder(inputs["the input x"], inputs, settings, 3)
+        expected = torch_encoder(inputs["the input x"], inputs, settings)
         found = submission.gradients(encoder, x, cotangent=cotangent)
-        expect_encoder(found.output, x, weights, settings, 3)
+        exact = expect_encoder((submission, draw), found.output, x, weights, settings)
         expect_gradients(
             {"the input x": found.inputs[0], **found.parameters},
             parameter_gradients(expected, cotangent, inputs),
             "encoder-stack-gradient-cut",
+            exact,
         )
 
 

@@ -15,9 +15,16 @@ from .building import (
     new_layer_norm,
     ring_mask,
 )
-from .comparing import STREAM, expect_encoder, expect_feed_forward, expect_layer, expect_layer_norm
+from .comparing import (
+    STREAM,
+    expect_encoder,
+    expect_feed_forward,
+    expect_layer,
+    expect_layer_norm,
+    settings_facts,
+)
 from .dropout import network_of_ones, output_for_ones
-from .oracles import Settings, encoder_shapes, layer_shapes, torch_encoder
+from .oracles import Settings, encoder_shapes, layer_shapes
 from .parts import made_of
 from .wrong_encoders import SURE_IN_ENCODER, SURE_IN_LAYER, encoder_mistakes
 
@@ -122,22 +129,22 @@ LAYER_PARTS = (*PARTS, test_layer_drops_nothing_in_eval_or_at_rate_0)
 
 @check("EncoderLayer", points=3)
 def test_pre_norm_layer_equals_pytorch(submission, draw):
-    """With norm_first=True, EncoderLayer equals nn.TransformerEncoderLayer with the same weights."""
+    """With norm_first=True, EncoderLayer puts its parts together as nn.TransformerEncoderLayer does."""
     with made_of(submission, draw, *LAYER_PARTS, sure=SURE_IN_LAYER):
         settings = Settings(12, 3, 14, norm_first=True)
         layer, weights = new_layer(submission, draw, settings)
         x = draw.normal(2, 5, 12, dtype=draw.exact)
-        expect_layer(layer(x), x, weights, settings)
+        expect_layer((submission, draw), layer(x), x, weights, settings)
 
 
 @check("EncoderLayer", points=3)
 def test_post_norm_layer_equals_pytorch(submission, draw):
-    """With norm_first=False and GELU, EncoderLayer equals nn.TransformerEncoderLayer with the same weights."""
+    """With norm_first=False, EncoderLayer puts its parts together as nn.TransformerEncoderLayer does."""
     with made_of(submission, draw, *LAYER_PARTS, sure=SURE_IN_LAYER):
         settings = Settings(12, 3, 14, norm_first=False, activation="gelu")
         layer, weights = new_layer(submission, draw, settings)
         x = draw.normal(2, 5, 12, dtype=draw.exact)
-        expect_layer(layer(x), x, weights, settings)
+        expect_layer((submission, draw), layer(x), x, weights, settings)
 
 
 @check("EncoderLayer", points=2)
@@ -148,7 +155,7 @@ def test_layer_hands_the_mask_to_attention(submission, draw):
             settings = Settings(12, 3, 14, norm_first=norm_first)
             layer, weights = new_layer(submission, draw, settings)
             x, mask = draw.normal(2, 5, 12, dtype=draw.exact), ring_mask(draw, 2, 5)
-            expect_layer(layer(x, mask), x, weights, settings, mask)
+            expect_layer((submission, draw), layer(x, mask), x, weights, settings, mask)
 
 
 LAYER = (
@@ -164,12 +171,12 @@ LAYER = (
 
 @check("Encoder", points=2)
 def test_encoder_equals_pytorch(submission, draw):
-    """A pre-norm Encoder runs its layers one after the other, then its last norm: it equals nn.TransformerEncoder."""
-    with made_of(submission, draw, *LAYER, sure=SURE_IN_ENCODER):
+    """A pre-norm Encoder runs its layers one after the other, then its last norm, as nn.TransformerEncoder does."""
+    with made_of(submission, draw, *PARTS, *LAYER, sure=SURE_IN_ENCODER):
         settings = Settings(12, 3, 14, norm_first=True)
         encoder, weights = new_encoder(submission, draw, settings, num_layers=3)
         x = draw.normal(2, 5, 12, dtype=draw.exact)
-        expect_encoder(encoder(x), x, weights, settings, 3)
+        expect_encoder((submission, draw), encoder(x), x, weights, settings)
 
 
 @check("Encoder", points=2)
@@ -192,15 +199,21 @@ def test_layers_do_not_share_weights(submission, draw):
 @check("Encoder", points=2)
 def test_padding_changes_nothing(submission, draw):
     """Padding a sentence, on either side, does not change what the Encoder makes of its real tokens."""
-    with made_of(submission, draw, *LAYER, sure=SURE_IN_ENCODER):
+    with made_of(submission, draw, *PARTS, *LAYER, sure=SURE_IN_ENCODER):
         settings = Settings(12, 3, 14, norm_first=True)
         encoder, weights = new_encoder(submission, draw, settings, num_layers=3)
         for side in ("right", "left"):
-            real = draw.tokens([6, 3, 4], vocab=20, side=side) != 0
-            x, mask = draw.normal(3, 6, 12, dtype=draw.exact), real[:, None, None, :]
+            real = draw.tokens([6, 4], vocab=20, side=side) != 0
+            x, mask = draw.normal(2, 6, 12, dtype=draw.exact), real[:, None, None, :]
             alone = torch.zeros_like(x)
-            for row in range(3):
-                alone[row, real[row]] = torch_encoder(x[row, real[row]][None], weights, settings, 3)[0]
+            for row in range(2):
+                sentence = expect(
+                    encoder(x[row, real[row]][None]), "the output for one sentence", dims=STREAM
+                )
+                alone[row, real[row]] = sentence.tensor(shape=(1, int(real[row].sum()), 12))[0]
             expect(encoder(x, mask), f"the output for sentences padded on the {side}", dims=STREAM).equals(
-                alone, only=real[:, :, None], mistakes=encoder_mistakes(x, weights, settings, mask)
+                alone,
+                only=real[:, :, None],
+                mistakes=encoder_mistakes(x, weights, settings, mask),
+                facts=settings_facts(settings),
             )

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .oracles import Settings, Weights, part
+from .oracles import Settings, Weights, number_of_layers, part
 
 Norm = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 Feed = Callable[[Tensor, Weights, str], Tensor]
@@ -229,13 +229,17 @@ SURE_IN_LAYER = {*PRE_NORM, *POST_NORM, *MASKS}
 """Mistakes of a layer that no mistake of its parts can look like."""
 
 
+def wire(parts: Parts, x: Tensor, settings: Settings) -> Tensor:
+    """One layer, put together rightly."""
+    return (pre_norm if settings.norm_first else post_norm)(parts, x)
+
+
 def layer(
     x: Tensor, weights: Weights, settings: Settings, mask: Tensor | None = None, wiring: Wiring | None = None
 ) -> Tensor:
-    """One layer, put together rightly unless `wiring` does it otherwise."""
-    if wiring is None:
-        wiring = pre_norm if settings.norm_first else post_norm
-    return wiring(Parts(weights, settings, mask), x)
+    """One layer of right parts, put together rightly unless `wiring` does it otherwise."""
+    parts = Parts(weights, settings, mask)
+    return wire(parts, x, settings) if wiring is None else wiring(parts, x)
 
 
 def with_other_activation(settings: Settings) -> Settings:
@@ -264,7 +268,7 @@ def encoder(
     x: Tensor, weights: Weights, settings: Settings, mask: Tensor | None = None, mistake: str = ""
 ) -> Tensor:
     """A stack of right layers, with one of the mistakes below."""
-    count = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("layers."))
+    count = number_of_layers(weights)
     in_layers = settings
     if mistake == "encoder-stack-order-lost":
         in_layers = dataclasses.replace(settings, norm_first=not settings.norm_first)

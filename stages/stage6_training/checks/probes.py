@@ -1,4 +1,4 @@
-"""Tools that live beside a submission in the worker: a tiny model, optimisers, schedules, batches. They hold no answer."""
+"""Tools beside a submission in the worker: a tiny model, optimisers, schedules, batches. They hold no answer."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from grader.checks import expect, fail, mistake
+from grader.submission import Raising
 from grader.tolerance import close, tolerance
 
 from .oracles import remaining, right_attention

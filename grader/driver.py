@@ -244,10 +244,13 @@ class MessageStream:
     def __iter__(self):  # type: ignore[no-untyped-def]
         from grader.forked import ZygoteFailed
         from grader.wire import encode_header, pack, receive
+        from grader.zygote import JUDGE_MODULES, OPTIMIZER
 
         try:
             if self._job.optimizers:
-                self._zygote.build_an_optimizer()
+                self._zygote.prepare(OPTIMIZER)
+            if self._zygote.judges:
+                self._zygote.prepare(JUDGE_MODULES)
             channel, number, _ = self._zygote.judge()
         except ZygoteFailed as error:
             raise GraderFailed(str(error)) from None
@@ -284,7 +287,7 @@ def in_this_process(job: Job, debug: bool) -> list[Message]:
     messages: list[Message] = []
     workers: Workers = LocalWorkers() if debug else SpawnedWorkers(job.device != "cpu")
     try:
-        judge(job, workers, messages.append, interactive=debug)
+        judge(job, workers, messages.append)
     finally:
         workers.close()
     return messages

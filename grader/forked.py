@@ -15,7 +15,7 @@ import msgspec
 from grader.links import Link, SocketLink, WorkerStopped
 from grader.sandbox.hold import Held
 from grader.wire import Reply, Request, Setup
-from grader.zygote import END, JUDGE, MESSAGE, OPTIMIZER, READY, WORKER, Settings
+from grader.zygote import END, JUDGE, MESSAGE, READY, WORKER, Settings
 
 KEPT_ENVIRONMENT = (
     "LANG",
@@ -104,7 +104,9 @@ class ZygoteProcess:
         theirs.close()
         self.control = Control(mine)
         self._ready = False
-        self._has_optimizer = False
+        self._prepared: set[bytes] = set()
+        self.judges = 0
+        """How many were forked: from the second one on it pays to have their modules here."""
 
     def ready(self) -> None:
         """Waits until torch is imported; raises ZygoteFailed when it could not be."""
@@ -112,18 +114,19 @@ class ZygoteProcess:
             self.control.reply(READY, 0)
             self._ready = True
 
-    def build_an_optimizer(self) -> None:
-        """Spares every later fork the cost of the first optimiser."""
-        if not self._has_optimizer:
+    def prepare(self, kind: bytes) -> None:
+        """Does once, in the zygote, what every later fork is then spared."""
+        if kind not in self._prepared:
             self.ready()
             number = self.control.number()
-            self.control.send(OPTIMIZER, number, [])
-            self.control.reply(OPTIMIZER, number)
-            self._has_optimizer = True
+            self.control.send(kind, number, [])
+            self.control.reply(kind, number)
+            self._prepared.add(kind)
 
     def judge(self) -> tuple[socket.socket, int, int]:
         """Forks a judge; gives the channel to it, its number and its pid."""
         self.ready()
+        self.judges += 1
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         control, far_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         number = self.control.number()

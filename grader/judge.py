@@ -19,7 +19,7 @@ from grader.wire import encode_header, pack, receive
 job_decoder = msgspec.json.Decoder(Job)
 
 
-def judge(job: Job, workers: Workers, report: Callable[[Message], None], interactive: bool = False) -> None:
+def judge(job: Job, workers: Workers, report: Callable[[Message], None]) -> None:
     """Runs a job to its end. Every declared check is reported once, or as deselected."""
     refusal = device_refusal(job.device)
     refusal = refusal or (sandbox_refusal(job, workers) if job.require_sandbox else "")
@@ -45,7 +45,7 @@ def judge(job: Job, workers: Workers, report: Callable[[Message], None], interac
     grading = Grading(runner, job.declared, finished)
     checks = Path(job.checks)
     code = pytest.main(
-        pytest_arguments(checks, job.selection, interactive),
+        pytest_arguments(checks, job.selection),
         plugins=[CheckPlugin(checks, grading, deselected)],
     )
     if code == pytest.ExitCode.USAGE_ERROR:
@@ -57,41 +57,29 @@ def judge(job: Job, workers: Workers, report: Callable[[Message], None], interac
     report(Finished(versions(), sandbox_text(job, workers)))
 
 
-def pytest_arguments(checks: Path, selection: str, interactive: bool) -> list[str]:
-    """Only our items: no configuration, no conftest, no cache, no output of pytest's own."""
+NOT_NEEDED = (
+    "cacheprovider", "terminal", "logging", "warnings", "doctest", "unittest", "junitxml", "pastebin", "stepwise",
+    "setuponly", "setupplan", "faulthandler", "threadexception", "unraisableexception", "legacypath", "recwarn",
+    "monkeypatch", "tmpdir", "subtests", "skipping",
+)  # fmt: skip
+"""Plugins of pytest that checks do not use. Some cost more than all checks: one collects garbage over all of torch."""
+
+
+def pytest_arguments(checks: Path, selection: str) -> list[str]:
+    """Only our items: no configuration, no conftest, no output of pytest's own."""
     arguments = [
         "-c",
         os.devnull,
         "--rootdir",
         str(checks),
         "--noconftest",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:terminal",
-        "-p",
-        "no:logging",
-        "-p",
-        "no:warnings",
-        "-p",
-        "no:doctest",
-        "-p",
-        "no:unittest",
-        "-p",
-        "no:junitxml",
-        "-p",
-        "no:pastebin",
-        "-p",
-        "no:stepwise",
-        "-p",
-        "no:setuponly",
-        "-p",
-        "no:setupplan",
         "--assert",
         "plain",
         "--capture",
         "no",
     ]
+    for plugin in NOT_NEEDED:
+        arguments += ["-p", f"no:{plugin}"]
     if selection:
         arguments += ["-k", selection]
     return [*arguments, str(checks)]

@@ -23,7 +23,7 @@ import msgspec
 MESSAGE = struct.Struct(">cQq")
 """A letter, the child's number, and a value: the pid or the wait status in replies."""
 
-WORKER, JUDGE, END, READY, OPTIMIZER = b"w", b"j", b"e", b"r", b"o"
+WORKER, JUDGE, END, READY, OPTIMIZER, JUDGE_MODULES = b"w", b"j", b"e", b"r", b"o", b"m"
 
 PRELOADED = (
     "torch",
@@ -90,9 +90,9 @@ class Zygote:
                 kind, number, _ = MESSAGE.unpack(data)
                 if kind == END:
                     self._end(control, number)
-                elif kind == OPTIMIZER:
-                    build_an_optimizer()
-                    self._reply(control, OPTIMIZER, number, 0)
+                elif kind in (OPTIMIZER, JUDGE_MODULES):
+                    prepare(kind)
+                    self._reply(control, kind, number, 0)
                 else:
                     self._fork(control, kind, number, fds)
 
@@ -149,11 +149,23 @@ class Zygote:
                 kill_tree(pid)
 
 
-def build_an_optimizer() -> None:
-    """The first optimiser of a process imports much of torch and costs a second: every later fork has it then."""
-    import torch
+def prepare(kind: bytes) -> None:
+    """Does once what every later fork is then spared."""
+    if kind == OPTIMIZER:
+        import torch
 
-    torch.optim.Adam([torch.zeros(1, requires_grad=True)])
+        # The first optimiser of a process imports much of torch and costs a second.
+        torch.optim.Adam([torch.zeros(1, requires_grad=True)])
+    else:
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        for name in (
+            "pytest",
+            "grader.judge",
+            "grader.collect",
+            "grader.runner",
+            "tomllib" if sys.version_info >= (3, 11) else "tomli",
+        ):
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
 

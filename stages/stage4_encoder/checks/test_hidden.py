@@ -264,6 +264,21 @@ def test_post_norm_encoder_equals_pytorch(submission, draw):
         expect_encoder((submission, draw), encoder(x), x, weights, settings)
 
 
+@check("Encoder", points=1)
+def test_encoder_takes_every_kind_of_batch(submission, draw):
+    """Encoder takes a transposed tensor, a single sentence, and sentences of a single token."""
+    with made_of(submission, draw, *PARTS, *LAYER, sure=SURE_IN_ENCODER):
+        settings = Settings(12, 3, 14)
+        encoder, weights = new_encoder(submission, draw, settings, num_layers=2)
+        sequence_first = draw.normal(5, 2, 12, dtype=draw.exact)
+        for x in (
+            sequence_first.transpose(0, 1),
+            sequence_first[:, :1].transpose(0, 1),
+            sequence_first[:, 1:],
+        ):
+            expect_encoder((submission, draw), encoder(x), x, weights, settings)
+
+
 @check("Encoder", points=2)
 def test_no_position_sees_a_later_one(submission, draw):
     """With a causal mask, also beside padding, no position of a post-norm Encoder sees a later one."""

@@ -1,4 +1,4 @@
-"""What is said of a returned value: the known mistake first, then its likeness, in the order in which a person looks."""
+"""What is said of a returned value: the known mistake first, then its likeness, as a person would look."""
 
 from __future__ import annotations
 

@@ -176,6 +176,18 @@ def core_of_english(sentence: str) -> tuple[str, ...]:
     return tuple(word for word in re.findall(r"\w+", text) if word not in LIGHT_WORDS)
 
 
+def place_of(name_or_path: str | Path, pair: Pair) -> str:
+    """Say where in a corpus a pair stands: "FILE, line N", or the corpus alone where it is not found."""
+    path = _find(name_or_path)
+    names = ("pairs.tsv", *(f"{part}.tsv" for part in Corpus._fields))
+    files = [path] if path.is_file() else [path / name for name in names if (path / name).is_file()]
+    for file in files:
+        for number, cells in _rows(file):
+            if pair.chinese in cells and pair.english in cells:
+                return f"{file}, line {number}"
+    return str(path)
+
+
 def _with_one_left_out(core: Core) -> Iterator[Core]:
     """Give the core, unless it is empty, and what remains without each of its items if it has 4 to 40."""
     if core:

@@ -28,7 +28,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     kind: Kind
     verdict: Verdict
-    """LEAK: something moved that must not. BLIND: something stayed that should move. BROKEN: no question can be asked."""
+    """LEAK: something moved that must not. BLIND: something stayed that should move. BROKEN: nothing can be asked."""
     text: str
     output: int | None = None
     """The first position whose output moved though it must not, or stayed though it should move."""
@@ -84,8 +84,8 @@ def find_leaks(
     Must not move a position: with `causal`, a later position of the last input; padding; another row of the batch.
     Should move one: its own token, an earlier one (without `causal` also a later one), and each token of the source.
 
-    The question is asked of a copy of the model, in eval mode and float64. Where there is no copy, as of a plain
-    function, the model is asked as it is. It keeps its modes, gradients, buffers and random state.
+    The questions are asked of a copy of the model, in eval mode and float64. A plain function is asked as it is, with
+    the modules that it names in eval mode for that time. Modes, gradients and the random state stay as they are.
 
     Raises `ValueError` where inputs or output have another form.
     """
@@ -98,7 +98,12 @@ class _Questions:
     """One model, its inputs, and its output on them."""
 
     def __init__(
-        self, call: Callable[..., Tensor], inputs: tuple[Tensor, ...], causal: bool, pad_id: int | None, seed: int
+        self,
+        call: Callable[..., Tensor],
+        inputs: tuple[Tensor, ...],
+        causal: bool,
+        pad_id: int | None,
+        seed: int,
     ) -> None:
         self.call = call
         self.inputs = inputs
@@ -112,7 +117,7 @@ class _Questions:
         self.threshold = THRESHOLD.get(self.output.dtype, 1e-5) * max(largest, 1e-30)
 
     def report(self) -> LeakReport:
-        broken = self.steady() or self.finite()
+        broken = self.finite() or self.steady()
         if broken:
             return LeakReport(self.title(), (broken,))
         findings = [*self.future_and_past()]
@@ -128,16 +133,6 @@ class _Questions:
 
     # The two questions that come first
 
-    def steady(self) -> Finding | None:
-        moved = self.distance(self.call(*self.inputs))
-        if not (moved > self.threshold).any():
-            return None
-        text = (
-            f"Two calls with the same input differ by {_number(moved.max())}, in eval mode too. "
-            "Dropout that never stops, or state that is kept between calls?"
-        )
-        return Finding("steady", "BROKEN", text)
-
     def finite(self) -> Finding | None:
         bad = ~self.output.flatten(2).isfinite().all(-1) & self.real[-1]  # (batch, seq)
         if not bad.any():
@@ -148,6 +143,16 @@ class _Questions:
             " Does a softmax meet a row that may see nothing?"
         )
         return Finding("finite", "BROKEN", text, position, None, row)
+
+    def steady(self) -> Finding | None:
+        moved = self.distance(self.call(*self.inputs))
+        if not (moved > self.threshold).any():
+            return None
+        text = (
+            f"Two calls with the same input differ by {_number(moved.max())}, in eval mode too. "
+            "Dropout that never stops, or state that is kept between calls?"
+        )
+        return Finding("steady", "BROKEN", text)
 
     # What is asked of every model
 
@@ -238,7 +243,9 @@ class _Questions:
                     moved[row, : alone.size(0)] = alone
                     return self.padding_leaks(moved, f"the row is read without the padding of the {name}")
         if not looked:
-            return Finding("padding", "not tested", "The model looks its tokens up in a way unknown to this test.")
+            return Finding(
+                "padding", "not tested", "The model looks its tokens up in a way unknown to this test."
+            )
         return Finding("padding", "fine", "No output of a real token moves when padding changes.")
 
     def padding_leaks(self, moved: Tensor, when: str) -> Finding:
@@ -296,7 +303,9 @@ class _Questions:
         where = torch.zeros_like(self.real[index])
         where[rows.to(where.device), slice(None) if position is None else position] = True
         where &= self.real[index]
-        changed[index] = torch.where(where.view(*where.shape, *[1] * (old.dim() - 2)), self.another(index), old)
+        changed[index] = torch.where(
+            where.view(*where.shape, *[1] * (old.dim() - 2)), self.another(index), old
+        )
         return changed
 
     def another(self, index: int) -> Tensor:
@@ -304,10 +313,11 @@ class _Questions:
         old = self.inputs[index]
         if old.is_floating_point():
             return old + torch.randn(old.shape, generator=self.generator).to(old)
-        tokens = old[self.real[index]].unique()
+        tokens = _distinct(old[self.real[index]])
         place = torch.searchsorted(tokens, old.clamp(tokens[0], tokens[-1]))
         step = torch.randint(1, len(tokens), old.shape, generator=self.generator).to(old.device)
-        return tokens[(place + step) % len(tokens)]
+        other: Tensor = tokens[(place + step) % len(tokens)]
+        return other
 
     def distance(self, output: Tensor) -> Tensor:
         """How far each output moved, (batch, seq); 0 where the last input is padding."""
@@ -328,21 +338,34 @@ def _real(tokens: Tensor, pad_id: int | None) -> Tensor:
     return tokens != pad_id
 
 
+def _distinct(tokens: Tensor) -> Tensor:
+    """The different tokens, in rising order."""
+    return torch.tensor(sorted(set(tokens.flatten().tolist()))).to(tokens)
+
+
 def _number(value: Tensor) -> str:
     return f"{value.item():.2g}"
 
 
 def _refuse(inputs: tuple[Tensor, ...], pad_id: int | None) -> None:
     if len(inputs) not in (1, 2):
-        raise ValueError(f"give one input, or source and target; here are {len(inputs)}. Wrap further arguments in a lambda.")
+        raise ValueError(
+            f"give one input, or source and target; here are {len(inputs)}. Wrap further arguments in a lambda."
+        )
     for each in inputs:
         if not isinstance(each, Tensor) or each.dim() != (3 if each.is_floating_point() else 2):
             form = f"of shape {tuple(each.shape)}" if isinstance(each, Tensor) else f"a {type(each).__name__}"
-            raise ValueError(f"an input is ids (batch, seq) or activations (batch, seq, features), not {form}.")
-        if not each.is_floating_point() and len(each[_real(each, pad_id)].unique()) < 2:
-            raise ValueError("an input holds fewer than two different tokens, so there is nothing to change it to.")
+            raise ValueError(
+                f"an input is ids (batch, seq) or activations (batch, seq, features), not {form}."
+            )
+        if not each.is_floating_point() and len(_distinct(each[_real(each, pad_id)])) < 2:
+            raise ValueError(
+                "an input holds fewer than two different tokens, so there is nothing to change it to."
+            )
     if inputs[0].size(0) != inputs[-1].size(0):
-        raise ValueError(f"source and target have {inputs[0].size(0)} and {inputs[-1].size(0)} rows, and should have as many.")
+        raise ValueError(
+            f"source and target have {inputs[0].size(0)} and {inputs[-1].size(0)} rows, and should have as many."
+        )
 
 
 def _refuse_output(output: Tensor, last: Tensor) -> None:

@@ -12,14 +12,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 aten = torch.ops.aten
 
 
-class OtherPadding(TorchDispatchMode):
+class OtherPadding(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is active, a lookup of `tokens` gives random vectors where `padding`, (batch, seq), is True.
 
     A lookup is `nn.Embedding`, `F.embedding`, `weight[tokens]` or `index_select`. Masks see the tokens as they are.
     """
 
     def __init__(self, tokens: Tensor, padding: Tensor, generator: torch.Generator) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.tokens = tokens.flatten()
         self.padding = padding.flatten()
         self.generator = generator
@@ -33,7 +33,9 @@ class OtherPadding(TorchDispatchMode):
         indices = _indices(func, args)
         if indices is None or indices.dtype not in (torch.int64, torch.int32):
             return output
-        if indices.numel() != self.tokens.numel() or not torch.equal(indices.flatten(), self.tokens.to(indices)):
+        if indices.numel() != self.tokens.numel() or not torch.equal(
+            indices.flatten(), self.tokens.to(indices)
+        ):
             return output
         self.found = True
         return self._disturbed(output, indices)

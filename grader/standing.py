@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -15,8 +16,8 @@ class Standing:
     """A context that gives `(call, inputs)`: a call that returns the tensor of logits, and the inputs for it.
 
     What is called is a copy in float64, or the model itself where no copy runs (a plain function, a module that cannot
-    be copied, a device or a model that knows no float64). On leaving, the modes of the model's modules and the random
-    state are those of before.
+    be copied, a device or a model that knows no float64). Of a function, the modules that it names are put into eval
+    mode. On leaving, the modes of all modules and the random state are those of before.
     """
 
     def __init__(self, model: Callable[..., Any], inputs: tuple[Tensor, ...]) -> None:
@@ -59,10 +60,10 @@ class Standing:
         return (call, inputs) if exact else None
 
     def _as_it_is(self) -> tuple[Callable[..., Tensor], tuple[Tensor, ...]]:
-        module = _module_of(self.model)
-        if module is not None:
-            self.modes = [(each, each.training) for each in module.modules()]
-            module.eval()
+        modules = dict.fromkeys(each for module in _modules_behind(self.model) for each in module.modules())
+        self.modes = [(module, module.training) for module in modules]
+        for module in modules:
+            module.training = False
         return _logits_of(self.model), self.inputs
 
 
@@ -70,6 +71,18 @@ def _module_of(model: Callable[..., Any]) -> nn.Module | None:
     """The module that is called, by itself or through one of its methods."""
     owner = model if isinstance(model, nn.Module) else getattr(model, "__self__", None)
     return owner if isinstance(owner, nn.Module) else None
+
+
+def _modules_behind(model: Callable[..., Any]) -> list[nn.Module]:
+    """The module that is called, or those that a function names."""
+    module = _module_of(model)
+    if module is not None:
+        return [module]
+    if not inspect.isfunction(model):
+        return []
+    variables = inspect.getclosurevars(model)
+    named = [*variables.nonlocals.values(), *variables.globals.values()]
+    return [each for each in named if isinstance(each, nn.Module)]
 
 
 def _logits_of(model: Callable[..., Any]) -> Callable[..., Tensor]:

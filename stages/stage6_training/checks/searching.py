@@ -36,22 +36,15 @@ def greedy(sources: Sequence[Source], max_len: int, wrong: str = "") -> Rows:
             if is_finished and not wrong.startswith("goes-on"):
                 token = EOS if wrong == "eos-again" else PAD
             row.append(token)
-    if wrong == "no-sos":
-        return [row[1:] for row in rows]
-    if wrong == "no-eos":
-        return [[PAD if token == EOS else token for token in row] for row in rows]
     return rows
 
 
 WRONG_WRITING = {
     "decode-goes-on-after-eos": ["goes-on", "goes-on-always"],
-    "decode-eos-instead-of-pad": ["eos-again"],
+    "decode-no-pad-after-eos": ["eos-again"],
     "decode-first-row-ends-all": ["first-row-ends-all"],
     "decode-first-position": ["first-position"],
-    "decode-max-len-without-sos": ["one-too-many"],
-    "decode-one-token-short": ["one-too-few"],
-    "decode-sos-left-out": ["no-sos"],
-    "decode-eos-left-out": ["no-eos"],
+    "decode-max-len-off-by-one": ["one-too-many", "one-too-few"],
 }
 
 
@@ -89,8 +82,6 @@ class Search:
             return total
         if self.wrong == "multiplied":
             return total * ((5 + length) / 6) ** power
-        if self.wrong == "plain-power":
-            return total / max(length, 1) ** power
         if self.wrong == "counts-sos":
             length += 1
         if self.wrong == "without-eos":
@@ -109,9 +100,7 @@ class Search:
             for token, log_prob in enumerate(gains):
                 gain = 2.718281828459045**log_prob if self.wrong == "probabilities" else log_prob
                 total, length = hypothesis.total + gain, hypothesis.length + 1
-                found.append(
-                    (index, Hypothesis((*hypothesis.tokens, token), total, length, token == EOS))
-                )
+                found.append((index, Hypothesis((*hypothesis.tokens, token), total, length, token == EOS)))
         return found
 
     def ends(self, beams: list[list[Hypothesis]]) -> bool:
@@ -177,9 +166,7 @@ WRONG_SEARCH = {
     "beam-penalty-inside": ["divides-inside"],
     "beam-penalty-left-out": ["no-penalty"],
     "beam-penalty-multiplied": ["multiplied"],
-    "beam-penalty-plain-power": ["plain-power"],
-    "beam-length-counts-sos": ["counts-sos"],
-    "beam-length-without-eos": ["without-eos"],
+    "beam-length-off-by-one": ["counts-sos", "without-eos"],
 }
 
 
@@ -214,7 +201,9 @@ def telling(right: Rows, wrong: dict[str, list[Rows]]) -> dict[str, list[Rows]]:
     """The mistakes that show, and that no other mistake looks like."""
     width = 2 + max(len(row) for several in [[right], *wrong.values()] for rows in several for row in rows)
     answer = str(padded(right, width))
-    looks = {code: {str(padded(rows, width)) for rows in several} - {answer} for code, several in wrong.items()}
+    looks = {
+        code: {str(padded(rows, width)) for rows in several} - {answer} for code, several in wrong.items()
+    }
     return {
         code: wrong[code]
         for code, own in looks.items()
@@ -225,4 +214,3 @@ def telling(right: Rows, wrong: dict[str, list[Rows]]) -> dict[str, list[Rows]]:
 def padded(rows: Rows, width: int) -> Rows:
     """Rows of one length."""
     return [[*row, *[PAD] * (width - len(row))] for row in rows]
-

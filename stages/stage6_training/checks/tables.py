@@ -44,7 +44,7 @@ def table(draw: Any, probabilities: Mapping[Prefix, Mapping[int, float]], after:
     Logits are log-probabilities plus any number: each row has another one.
     """
     rows = {prefix: _logits(draw, named) for prefix, named in probabilities.items()}
-    return Table(rows, _logits(draw, {} if after is None else {after: 0.999}))
+    return Table(rows, _logits(draw, {} if after is None else {EOS: 1e-12, after: 0.999}))
 
 
 def _logits(draw: Any, named: Mapping[int, float]) -> list[float]:
@@ -58,8 +58,11 @@ def _logits(draw: Any, named: Mapping[int, float]) -> list[float]:
 
 
 def certain(draw: Any, text: Sequence[int]) -> Table:
-    """A table that writes `text` nearly surely, and another word again and again after it."""
-    rows = {tuple(text[:length]): {token: 0.999} for length, token in enumerate(text)}
+    """A table that writes `text` nearly surely, and another word again and again after it.
+
+    <eos> is next to impossible in every other place: no hypothesis of a beam finishes there.
+    """
+    rows = {tuple(text[:length]): {EOS: 1e-12, token: 0.999} for length, token in enumerate(text)}
     return table(draw, rows, after=next(word for word in WORDS if word != text[-1]))
 
 

@@ -45,7 +45,7 @@ def detours(draw: Any) -> list[Table]:
 def overtaken(draw: Any) -> Table:
     """<eos> at once is the best sentence in the end; half-way, divided by the penalty, two others are better."""
     a, b, c, d, e = words(draw)
-    rows = {(): {EOS: 0.4, a: 0.5}, (a,): {b: 0.97}, (a, b): {c: 0.97}, (a, b, c): {d: 0.45, e: 0.45}}
+    rows = {(): {EOS: 0.4, a: 0.5}, (a,): {b: 0.97}, (a, b): {c: 0.97}, (a, b, c): {d: 0.47, e: 0.43}}
     return table(draw, rows)
 
 
@@ -71,7 +71,7 @@ def length_toys(draw: Any) -> Toys:
     """Short or long, with a length penalty of 2: it makes up for a ratio of up to
     (10 / 6) ** 2 = 2.78."""
     while True:
-        tables = [short_or_long(draw, short, ratio) for short, ratio in RATIOS] 
+        tables = [short_or_long(draw, short, ratio) for short, ratio in RATIOS]
         tables += [detours(draw)[0], overtaken(draw)]
         tables = [tables[index] for index in draw.permutation(len(tables)).tolist()]
         toys = _toys(tables, Search(max_len=7, beam=2, length_penalty=2.0))
@@ -79,14 +79,12 @@ def length_toys(draw: Any) -> Toys:
             return toys
 
 
-RATIOS = [(0.05, 0.25), (0.3, 0.6), (0.4, 1.2), (0.6, 2.6), (0.6, 3.0), (0.6, 5.0), (0.93, 40.0)]
+RATIOS = [(0.05, 0.25), (0.3, 0.6), (0.4, 1.2), (0.6, 2.6), (0.6, 3.0), (0.6, 5.0)]
 
 LENGTHS = (
     "beam-penalty-left-out",
     "beam-penalty-multiplied",
-    "beam-penalty-plain-power",
-    "beam-length-counts-sos",
-    "beam-length-without-eos",
+    "beam-length-off-by-one",
     "beam-penalty-inside",
     "beam-ends-early",
 )
@@ -113,7 +111,9 @@ def _toys(tables: list[Table], search: Search) -> Toys | None:
     found = beam_search(tables, search)
     if found.margin < 1e-4:
         return None
-    finished_first = beam_search(tables, Search(search.max_len, search.beam, search.length_penalty, "finished-first"))
+    finished_first = beam_search(
+        tables, Search(search.max_len, search.beam, search.length_penalty, "finished-first")
+    )
     if finished_first.rows != found.rows:
         return None
     return tables, search, found.rows, telling(found.rows, wrong_search(tables, search))

@@ -158,7 +158,7 @@ class Expectation:
         got, wanted = (str(dtype).removeprefix("torch.") for dtype in (actual.dtype, expected))
         raise CheckFailed(
             f"{self._sentence_start()} has dtype {got}, expected {wanted}.",
-            mistake="general/wrong-dtype",
+            mistake="general/not-boolean" if expected == torch.bool else "general/wrong-dtype",
             facts={"what": self._what},
             next_step=dtype_advice(actual.dtype, expected),
         )

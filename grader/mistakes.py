@@ -22,7 +22,8 @@ class Mistake(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     why: str
     look_at: str
     find: list[str] = []
-    """Plain words; the first line of the exercise with one of them is the line to look at."""
+    """Plain words; the first line of the exercise with one of them is the line to look at. "a ... b" is a line with
+    a and, later, b."""
     exercise: str = ""
 
 
@@ -78,7 +79,18 @@ def where_to_look(mistake: Mistake, exercise: str, outlines: dict[str, Outline],
             continue
         for word in mistake.find:
             for line in outline.code_lines(definition):
-                if word in outline.lines[line - 1]:
+                if _stands_in(word, outline.lines[line - 1]):
                     return Place(path, line, outline.lines[line - 1].strip()[:200])
         return Place(path, definition.line, outline.lines[definition.line - 1].strip()[:200])
     return None
+
+
+def _stands_in(word: str, line: str) -> bool:
+    """Whether the parts of the word stand in the line, in their order."""
+    at = 0
+    for part in word.split(" ... "):
+        found = line.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TextIO
 
 from grader.report.story import (
-    WORDS,
     Problem,
     Section,
     calm_remarks,
@@ -22,6 +21,7 @@ from grader.report.story import (
     seen,
     short_name,
     stage_heading,
+    standing,
 )
 from grader.report.values import excerpt, pairs, place_in_tensor, shapes
 from grader.report.visible import in_encoding, in_words, one_line, visible, without_commands
@@ -68,7 +68,7 @@ def render(result: StageResult, encoding: str = "utf-8", next_stage: str = "") -
     facts.add(f"{stage_heading(result.stage, result.title)}. {of_points(result.score, result.max_score)}.")
     for exercise in result.exercises:
         earned = of_points(exercise.points, exercise.max_points)
-        facts.add(f"Exercise {exercise.name}: {WORDS[exercise.status]}, {earned}.")
+        facts.add(f"Exercise {exercise.name}: {standing(exercise)}, {earned}.")
     if result.selection:
         facts.add(f"Only the checks that match -k {result.selection} were run: the points are not a grade.")
     for note in result.notes:

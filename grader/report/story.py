@@ -52,6 +52,12 @@ SENTENCES: dict[Status, str] = {
 }
 
 
+def standing(exercise: ExerciseResult) -> str:
+    """A word or two for where an exercise stands; what has earned points has been started."""
+    begun = exercise.status == "todo" and exercise.points > 0
+    return "not finished" if begun else WORDS[exercise.status]
+
+
 @dataclass
 class Problem:
     """A check that does not hold, and others that show the same."""
@@ -214,7 +220,7 @@ def next_step(result: StageResult) -> str:
     if lead is not None and lead.next_step:
         return one_line(lead.next_step)
     if exercise.status in ("todo", "missing"):
-        return f"Write {exercise.name} in {where(exercise)}."
+        return f"{'Finish' if exercise.points else 'Write'} {exercise.name} in {where(exercise)}."
     place = place_of(lead) if lead is not None else None
     return f"Correct {exercise.name} in {at(place) if place is not None else where(exercise)}."
 
@@ -278,6 +284,9 @@ def _key(check: CheckResult) -> Hashable:
     if check.diagnosis is not None:
         code = check.diagnosis.code
         return (code, check.diagnosis.seen) if _is_general(check.diagnosis) else code
+    if check.status == "error" and check.traceback:
+        # The numbers in the message are those of the check; the line and the kind of error are the problem.
+        return (check.status, check.error.partition(":")[0], check.traceback[-1])
     if not check.error and not check.findings:
         return (check.status, check.id if check.status == "failed" else "")
     return (check.status, check.error, *check.findings)

@@ -8,7 +8,6 @@ from grader.report.page import Look, Page, look_of
 from grader.report.rows import Row, lay_rows
 from grader.report.story import (
     CALM,
-    WORDS,
     Problem,
     Section,
     at,
@@ -26,6 +25,7 @@ from grader.report.story import (
     seen,
     short_name,
     stage_heading,
+    standing,
 )
 from grader.report.values import lay_values
 from grader.report.visible import one_line
@@ -78,7 +78,7 @@ def _lay_exercises(page: Page, exercises: list[ExerciseResult]) -> None:
         mark, style = MARKS.get(exercise.status, OTHER_MARK)
         shown = mark if page.look.shapes else ""
         rows.append(
-            Row(shown, exercise.name, exercise.points, exercise.max_points, WORDS[exercise.status], style)
+            Row(shown, exercise.name, exercise.points, exercise.max_points, standing(exercise), style)
         )
     lay_rows(page, rows)
 

@@ -202,18 +202,21 @@ def test_masked_keys_stay_hidden_under_low_scores(submission, draw):
 
     attend(submission, query, key[..., :-1], value)
 
-    def weights_at(low: float) -> object:
+    def weights_at(low: float, *masks: torch.Tensor) -> object:
         """The weights when every score is lower by `low`."""
         shift = torch.full_like(query[..., :1], -low * key.size(-1) ** 0.5)
-        return attend(submission, torch.cat([query, shift], dim=-1), key, value, mask)[1]
+        return attend(submission, torch.cat([query, shift], dim=-1), key, value, *masks)[1]
 
     what = "weights of the masked keys"
-    expect(weights_at(30.0), what, dims="batch query key").equals(
+    expect(weights_at(30.0, mask), what, dims="batch query key").equals(
         nothing,
         only=~mask,
-        mistakes={"masked-scores-zero": lambda: (1 - visible) / (1 - visible).sum(-1, keepdim=True)},
+        mistakes={
+            "masked-scores-zero": lambda: (1 - visible) / (1 - visible).sum(-1, keepdim=True),
+            "mask-has-no-effect": lambda: expect(weights_at(30.0), "attention weights").tensor(),
+        },
     )
-    expect(weights_at(2e4), what, dims="batch query key").equals(
+    expect(weights_at(2e4, mask), what, dims="batch query key").equals(
         nothing,
         only=~mask,
         mistakes={"mask-fill-too-small": lambda: (1 - visible) / (1 - visible).sum(-1, keepdim=True)},

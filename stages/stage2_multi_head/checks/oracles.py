@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from grader.checks import expect, mistake, raising_means
+from grader.submission import Raising
 
 PROJECTIONS = ("w_q", "w_k", "w_v", "w_o")
 
@@ -64,6 +65,33 @@ def named_error(call: Callable[[], Any]) -> Any:
     """What the call returns. Where PyTorch complained about a view, the check ends with that mistake."""
     with raising_means("view-after-transpose", ["view size is not compatible"]):
         return call()
+
+
+def run_layer(attention: Any, query: Any, key: Any, value: Any, mask: Tensor | None = None) -> Any:
+    """What the layer returns. Where it raises, the check ends with the known mistake that makes it raise."""
+    try:
+        return named_error(lambda: attention(query, key, value, *(() if mask is None else (mask,))))
+    except Raising as failure:
+        if failure.mistake is None and _wants_one_length(attention, query, key, value):
+            mistake("one-length-for-all", q_len=query.shape[1], k_len=key.shape[1])
+        grown = "" if mask is None else ", ".join(map(str, (mask.shape[0], 1, *mask.shape[1:])))
+        if mask is not None and failure.raised is not None and grown in failure.raised.message:
+            mistake("mask-given-an-axis", mask_shape=tuple(mask.shape), grown_shape=f"({grown})")
+        raise
+
+
+def _wants_one_length(attention: Any, query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether the layer works as soon as there are as many keys as queries."""
+    longest = max(query.shape[1], key.shape[1])
+    if query.shape[1] == key.shape[1]:
+        return False
+    same = [F.pad(tensor, (0, 0, 0, longest - tensor.shape[1])) for tensor in (query, key, value)]
+    try:
+        attention(*same)
+        attention(query, key, value)
+    except Raising as failure:
+        return failure.raised is not None and failure.raised.type == "RuntimeError"
+    return False
 
 
 def returned(value: Any, what: str) -> Tensor:

@@ -13,6 +13,7 @@ from .oracles import (
     own_weights,
     project,
     returned,
+    run_layer,
     shapes,
     split,
     torch_attention,
@@ -109,7 +110,7 @@ def test_cross_attention_equals_pytorch(submission, draw):
 def compare_with_torch(attention, weights, num_heads, query, key, value, mask):
     """Weights first: where they are wrong the output cannot be right."""
     inputs = (weights, num_heads, query, key, value, mask)
-    output, attended = named_error(lambda: attention(query, key, value, mask))
+    output, attended = run_layer(attention, query, key, value, mask)
     right = torch_attention(*inputs)
     expect(attended, "the attention weights", dims="batch heads query key").equals(
         right[1], mistakes=weight_mistakes(*inputs), facts=facts(query.shape[-1], num_heads)
@@ -142,9 +143,9 @@ def test_each_axis_of_a_mask_keeps_its_meaning(submission, draw):
         query = draw.normal(batch, q_len, d_model, dtype=draw.exact)
         key, value = draw.normal(2, batch, k_len, d_model, dtype=draw.exact)
         inputs = (weights, num_heads, query, key, value)
-        _, plain = named_error(lambda inputs=inputs: attention(*inputs[2:]))
+        _, plain = run_layer(attention, *inputs[2:])
         unmasked = own_weights(plain, torch_attention(*inputs)[1])
-        _, attended = named_error(lambda inputs=inputs, mask=mask: attention(*inputs[2:], mask))
+        _, attended = run_layer(attention, *inputs[2:], mask)
         actual = returned(attended, "the attention weights")
         expect(
             attended, f"the attention weights under a mask {tuple(mask.shape)}", dims="batch heads query key"
@@ -162,7 +163,7 @@ def test_mask_that_does_not_fit_is_refused(submission, draw):
     attention = loaded(submission, draw.weights(shapes(d_model)), num_heads)
     query = draw.normal(batch, q_len, d_model)
     memory = draw.normal(batch, k_len, d_model)
-    _, unmasked = named_error(lambda: attention(query, memory, memory))
+    _, unmasked = run_layer(attention, query, memory, memory)
     for shape in ((2, 1, 1, k_len), (1, 2, 1, q_len, k_len), (1, 1, 1, k_len + 1)):
         mask = draw.mask(*shape)
 
@@ -194,7 +195,7 @@ def test_dropout_drops_whole_weights_in_training(submission, draw):
     key = draw.normal(8, k_len, d_model, dtype=draw.exact)
 
     attention = loaded(submission, weights, num_heads, dropout=p)
-    output, attended = named_error(lambda: attention(query, key, value))
+    output, attended = run_layer(attention, query, key, value)
     whole = own_weights(attended, torch_attention(weights, num_heads, query, key, value)[1])
     compare_output(output, weights, num_heads, query, key, value, whole)
 
@@ -232,7 +233,7 @@ def test_order_of_the_tokens_does_not_matter(submission, draw):
     attention = loaded(submission, weights, num_heads)
     x = draw.normal(batch, seq, d_model, dtype=draw.exact)
     order = draw.permutation(seq)
-    plain, _ = named_error(lambda: attention(x, x, x))
+    plain, _ = run_layer(attention, x, x, x)
     shuffled, _ = attention(x[:, order], x[:, order], x[:, order])
     actual = returned(shuffled, "the output")
     inputs = (weights, num_heads, x[:, order], x[:, order], x[:, order])
@@ -252,6 +253,7 @@ def test_gradients_reach_every_projection(submission, draw):
     query = draw.normal(batch, q_len, d_model, dtype=draw.exact)
     key, value = draw.normal(2, batch, k_len, d_model, dtype=draw.exact)
     cotangent = draw.normal(batch, q_len, d_model, dtype=draw.exact)
+    run_layer(attention, query, key, value)
     found = named_error(lambda: submission.gradients(attention, query, key, value, cotangent=cotangent))
     gradients = dict(zip(("query", "key", "value"), found.inputs, strict=True)) | found.parameters
     del gradients["w_k.bias"]  # it moves all scores of a query alike, so its gradient is 0
@@ -276,7 +278,7 @@ def test_works_for_one_token_and_in_bfloat16(submission, draw):
     weights = draw.weights(shapes(d_model), draw.exact)
     attention = loaded(submission, weights, num_heads)
     one = draw.normal(1, 1, d_model, dtype=draw.exact)
-    output, _ = named_error(lambda: attention(one, one, one))
+    output, _ = run_layer(attention, one, one, one)
     # A single key gets all the attention, so nothing but w_v and w_o is left.
     expect(output, "the output for one token", dims="batch query d_model").equals(
         project(weights, "w_o", project(weights, "w_v", one)),
@@ -288,6 +290,7 @@ def test_works_for_one_token_and_in_bfloat16(submission, draw):
     query = draw.normal(2, 5, d_model, dtype=torch.bfloat16)
     key, value = draw.normal(2, 2, 7, d_model, dtype=torch.bfloat16)
     mask = draw.mask(2, 1, 1, 7)
+    run_layer(attention, query, key, value, mask)
     (output, attended), after = named_error(
         lambda: submission.inputs_after(attention, query, key, value, mask)
     )

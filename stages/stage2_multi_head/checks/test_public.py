@@ -14,6 +14,7 @@ from .oracles import (
     output_from,
     own_weights,
     returned,
+    run_layer,
     shapes,
     split,
     torch_attention,
@@ -91,7 +92,7 @@ def test_each_head_has_weights_of_its_own(submission, draw):
     query = draw.normal(batch, q_len, d_model, dtype=draw.exact)
     key, value = draw.normal(2, batch, k_len, d_model, dtype=draw.exact)
     attention = loaded(submission, weights, num_heads)
-    _, attended = named_error(lambda: attention(query, key, value))
+    _, attended = run_layer(attention, query, key, value)
     inputs = (weights, num_heads, query, key, value)
     mistakes = weight_mistakes(*inputs)
     own = expect(attended, "the attention weights", dims="batch heads query key").tensor(
@@ -111,7 +112,7 @@ def test_weights_come_from_each_heads_own_features(submission, draw):
     weights = draw.weights(shapes(d_model), draw.exact)
     query, key, value = draw.normal(3, batch, seq, d_model, dtype=draw.exact)
     attention = loaded(submission, weights, num_heads)
-    _, attended = named_error(lambda: attention(query, key, value))
+    _, attended = run_layer(attention, query, key, value)
     inputs = (weights, num_heads, query, key, value)
     expect(attended, "the attention weights", dims="batch heads query key").equals(
         torch_attention(*inputs)[1], mistakes=weight_mistakes(*inputs), facts=facts(d_model, num_heads)
@@ -125,7 +126,7 @@ def test_output_is_the_merged_heads_through_w_o(submission, draw):
     weights = draw.weights(shapes(d_model), draw.exact)
     query, key, value = draw.normal(3, batch, seq, d_model, dtype=draw.exact)
     attention = loaded(submission, weights, num_heads)
-    output, attended = named_error(lambda: attention(query, key, value))
+    output, attended = run_layer(attention, query, key, value)
     given = own_weights(attended, torch_attention(weights, num_heads, query, key, value)[1])
     actual = returned(output, "the output")
     expect(output, "the output", dims="batch query d_model").equals(
@@ -146,9 +147,9 @@ def test_padding_is_hidden_in_every_head(submission, draw):
         x = draw.normal(2, 6, d_model, dtype=draw.exact)
         mask = (tokens != 0)[:, None, None, :]
         inputs = (weights, num_heads, x, x, x)
-        _, plain = named_error(lambda x=x: attention(x, x, x))
+        _, plain = run_layer(attention, x, x, x)
         unmasked = own_weights(plain, torch_attention(*inputs)[1])
-        _, attended = named_error(lambda x=x, mask=mask: attention(x, x, x, mask))
+        _, attended = run_layer(attention, x, x, x, mask)
         actual = returned(attended, "the attention weights")
         expect(
             attended, f"the attention weights with padding on the {side}", dims="batch heads query key"
@@ -171,7 +172,7 @@ def test_every_token_reaches_every_other(submission, draw):
     edited[:, changed] += draw.normal(batch, d_model, dtype=draw.exact)
     outputs = []
     for tokens in (x, edited):
-        output, _ = named_error(lambda tokens=tokens: attention(tokens, tokens, tokens))
+        output, _ = run_layer(attention, tokens, tokens, tokens)
         outputs.append(expect(output, "the output", dims="batch token d_model").tensor(shape=tuple(x.shape)))
     rows = moved_rows(*outputs)
     if rows == list(range(seq)):
@@ -212,7 +213,7 @@ def test_dropout_is_off_in_eval(submission, draw):
     batch, num_heads, seq, d_model = 2, 3, 5, 12
     attention = loaded(submission, draw.weights(shapes(d_model), draw.exact), num_heads, dropout=0.5)
     x = draw.normal(batch, seq, d_model, dtype=draw.exact)
-    first, second = (named_error(lambda: attention(x, x, x)) for _ in range(2))
+    first, second = (run_layer(attention, x, x, x) for _ in range(2))
     for one, other, what in zip(first, second, ("the output", "the attention weights"), strict=True):
         earlier = expect(one, f"{what} in eval mode").tensor()
         later = expect(other, f"{what} in eval mode").tensor(shape=tuple(earlier.shape))

@@ -19,7 +19,7 @@ IN_THE_WEIGHTS = (
     "scaled-by-sqrt-d-model",
     "heads-unscaled",
     "heads-scaled-twice",
-    "softmax-over-heads",
+    "heads-softmax-over-heads",
     "heads-softmax-over-queries",
     "key-value-exchanged",
     "key-value-ignored",
@@ -112,7 +112,7 @@ def wrong_weights(
     if mask is not None and code != "heads-mask-ignored":
         hidden = mask if code == "heads-mask-inverted" else ~mask
         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
-    return scores.softmax(dim={"softmax-over-heads": 1, "heads-softmax-over-queries": 2}.get(code, 3))
+    return scores.softmax(dim={"heads-softmax-over-heads": 1, "heads-softmax-over-queries": 2}.get(code, 3))
 
 
 def wrong_outputs(

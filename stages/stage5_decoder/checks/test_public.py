@@ -189,6 +189,6 @@ def test_a_target_longer_than_max_len_is_refused(submission, draw):
             ValueError,
             call,
             mentions=[str(sizes.max_len)],
-            mistake="too-long-accepted",
+            mistake="target-too-long-accepted",
             facts={"length": sizes.max_len + 1, "max_len": sizes.max_len},
         )

@@ -36,8 +36,10 @@ class LayerNorm(nn.Module):
 
         `x` is not modified. A token whose features are all equal comes out as `bias`, never as NaN.
         """
-        centred = x - x.mean(dim=-1, keepdim=True)  # (..., d_model) minus (..., 1)
-        variance = centred.square().mean(dim=-1, keepdim=True)  # (..., 1)
+        d_model = x.size(-1)
+        # A sum over d_model is a mean. mean() would divide every number once more on the way back.
+        centred = x - x.sum(dim=-1, keepdim=True) / d_model  # (..., d_model) minus (..., 1)
+        variance = (centred * centred).sum(dim=-1, keepdim=True) / d_model  # (..., 1)
         normed = centred * torch.rsqrt(variance + self.eps)  # rsqrt(v) is 1 / sqrt(v)
         return normed * self.weight + self.bias  # (..., d_model) times (d_model,)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from enum import Enum
 from pathlib import Path
@@ -32,7 +33,9 @@ class Earlier(str, Enum):
 
 Submission = Annotated[Path | None, typer.Option(help="Folder that holds the stage folders.", metavar="DIR")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or mps.")]
-Seed = Annotated[int, typer.Option(help="Seed of the numbers that the checks draw.")]
+Seed = Annotated[
+    int | None, typer.Option(help="Seed of the numbers that the checks draw: 0, but drawn anew in CI.")
+]
 EarlierOption = Annotated[
     Earlier, typer.Option(help="Earlier stages: the submission's own, or the reference.")
 ]
@@ -51,7 +54,7 @@ def grade(
     stage: str,
     submission: Submission = None,
     device: Device = "cpu",
-    seed: Seed = 0,
+    seed: Seed = None,
     json: Annotated[Path | None, typer.Option(help="Write the result to this file.", metavar="FILE")] = None,
     earlier: EarlierOption = Earlier.own,
     debug: Annotated[
@@ -66,7 +69,9 @@ def grade(
     """Grade a stage; exit 0 when everything passed."""
     course = load_course(ROOT)
     chosen = course.stage(stage)
-    options = Options(device, seed, earlier.value, select, debug, required(sandbox) and not debug)
+    options = Options(
+        device, drawn(seed), earlier.value, select, debug, sandbox is True if debug else required(sandbox)
+    )
     with engine(course) as grading:
         result = grading.grade(chosen, submission or ROOT / "stages", options, progress(plain))
     if json is not None:
@@ -79,7 +84,7 @@ def grade(
 def course_table(
     submission: Submission = None,
     device: Device = "cpu",
-    seed: Seed = 0,
+    seed: Seed = None,
     earlier: EarlierOption = Earlier.own,
     plain: Plain = False,
     sandbox: Sandbox = None,
@@ -88,7 +93,7 @@ def course_table(
     from grader.report.course import Ungraded, print_course
 
     course = load_course(ROOT)
-    options = Options(device, seed, earlier.value, require_sandbox=required(sandbox))
+    options = Options(device, drawn(seed), earlier.value, require_sandbox=required(sandbox))
     entries: list[StageResult | Ungraded] = []
     with engine(course) as grading:
         for stage in course.stages:
@@ -192,7 +197,17 @@ def schema() -> int:
 
 def required(choice: bool | None) -> bool:
     """Whether the sandbox must hold: as chosen, else where this runs in continuous integration."""
-    return choice if choice is not None else os.environ.get("CI", "").lower() in ("1", "true", "yes")
+    return choice if choice is not None else in_ci()
+
+
+def drawn(seed: int | None) -> int:
+    """The seed as chosen, else 0; in continuous integration one that nobody could know the answers of."""
+    return seed if seed is not None else secrets.randbits(31) if in_ci() else 0
+
+
+def in_ci() -> bool:
+    """Whether this runs in continuous integration."""
+    return os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 
 def engine(course: Course) -> Engine:

@@ -189,6 +189,9 @@ class Engine:
         progress.started(len(run.declared))
         try:
             results, left_out, end = self._collect(run.job, options, progress)
+        except GraderFailed:
+            self.close()  # the next stage gets a fresh zygote
+            raise
         finally:
             progress.done()
         return run.result(results, left_out, end)
@@ -243,6 +246,7 @@ class MessageStream:
 
     def __iter__(self):  # type: ignore[no-untyped-def]
         from grader.forked import ZygoteFailed
+        from grader.links import PATIENCE
         from grader.wire import encode_header, pack, receive
         from grader.zygote import JUDGE_MODULES, OPTIMIZER
 
@@ -255,7 +259,9 @@ class MessageStream:
         except ZygoteFailed as error:
             raise GraderFailed(str(error)) from None
         deadline = (
-            time.monotonic() + SLACK_SECONDS + len(self._job.declared) * self._job.seconds_per_check * 2
+            time.monotonic()
+            + SLACK_SECONDS
+            + len(self._job.declared) * self._job.seconds_per_check * (PATIENCE + 1)
         )
         try:
             channel.sendall(pack(encode_header(self._job)))
@@ -267,7 +273,10 @@ class MessageStream:
             return
         finally:
             channel.close()
-            self._zygote.end(number)
+            try:
+                self._zygote.end(number)
+            except ZygoteFailed as error:
+                raise GraderFailed(str(error)) from None
 
 
 def wait_for(channel: socket.socket, deadline: float) -> None:

@@ -29,6 +29,8 @@ KEPT_ENVIRONMENT = (
 """What a zygote may know of the environment; there are secrets in the rest."""
 
 START_SECONDS = 120.0
+CLOSE_SECONDS = 60.0
+"""What a zygote may take to remove what submissions left in their scratch folders."""
 
 PACKAGE_PARENT = str(Path(__file__).resolve().parent.parent)
 """The folder that holds the package `grader`."""
@@ -146,7 +148,7 @@ class ZygoteProcess:
             self._process.kill()
         self.control.socket.close()
         try:
-            self._process.wait(10)
+            self._process.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

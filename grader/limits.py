@@ -19,7 +19,16 @@ KEPT_OUTPUT = 4096
 """What is kept of the beginning and of the end of the printed text."""
 
 FILE_BYTES = 64 << 20
+OPEN_FILES = 256
 CPU_SECONDS = 600
+
+WRITTEN_BYTES = 1 << 30
+"""What one worker may write, answers included: a size limit of files alone does not keep a disk from being filled."""
+
+THREADS = 256
+"""Threads of one worker. The kernel's own limit counts all processes of a user, and so costs others."""
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 def apply() -> None:
@@ -35,6 +44,7 @@ def apply() -> None:
 
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_FSIZE, FILE_BYTES)
+    limit(resource.RLIMIT_NOFILE, OPEN_FILES)
     limit(resource.RLIMIT_CPU, CPU_SECONDS)
 
 
@@ -42,7 +52,7 @@ def resident_bytes(pid: int) -> int:
     """Resident memory of a process, 0 when it cannot be read."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
-            return int(file.read().split()[1]) * 4096
+            return int(file.read().split()[1]) * PAGE_BYTES
     except (OSError, ValueError, IndexError):
         pass
     try:
@@ -50,6 +60,25 @@ def resident_bytes(pid: int) -> int:
 
         return int(psutil.Process(pid).memory_info().rss)
     except Exception:
+        return 0
+
+
+def written_bytes(pid: int) -> int:
+    """What a process has written so far, to files, pipes and sockets; 0 when it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/io", "rb") as file:
+            counts = dict(line.split(b": ") for line in file.read().splitlines())
+        return max(int(counts[b"wchar"]), int(counts[b"write_bytes"]))
+    except (OSError, ValueError, KeyError):
+        return 0
+
+
+def thread_count(pid: int) -> int:
+    """The threads of a process; 0 when they cannot be read."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[17])
+    except (OSError, ValueError, IndexError):
         return 0
 
 

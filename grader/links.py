@@ -51,7 +51,7 @@ class Link(Protocol):
     """A worker that holds one submission."""
 
     def ask(self, request: Request, body: bytes, seconds: float) -> tuple[Reply, bytes]:
-        """The reply to one request; raises WorkerStopped when there is none in time."""
+        """The reply to one request; raises WorkerStopped when all of a check's take longer than `seconds`."""
 
     def printed(self) -> str:
         """What the submission printed so far, cut to a head and a tail."""
@@ -117,6 +117,8 @@ class SocketLink:
         self._printed = Printed()
         self._received = bytearray()
         self._next_look = 0.0
+        self._waited = self._computed = 0.0
+        """What the questions of one check have taken so far, in seconds and in seconds of computing."""
         channel.setblocking(False)
         os.set_blocking(output, False)
 
@@ -124,7 +126,9 @@ class SocketLink:
         """Hands over the submission; what was printed before is forgotten."""
         self._read_output()
         self._printed = Printed()
+        self._waited = self._computed = 0.0
         self._exchange(pack(encode_header(setup)), seconds)
+        self._waited = self._computed = 0.0
 
     def ready(self, seconds: float) -> Held:
         """The first frame of a worker: what holds it back. It is true, for nothing of a submission has run yet."""
@@ -162,9 +166,11 @@ class SocketLink:
     def _exchange(self, frame: bytes, seconds: float) -> tuple[bytes, bytes]:
         """Sends a frame and gives the one that answers it."""
         to_send = memoryview(frame)
-        began, used = time.monotonic(), limits.cpu_seconds(self._pid)
+        began, used = time.monotonic() - self._waited, limits.cpu_seconds(self._pid) - self._computed
         while True:
             if not to_send and (found := self._whole_frame()) is not None:
+                self._waited = time.monotonic() - began
+                self._computed = limits.cpu_seconds(self._pid) - used
                 return found
             now = time.monotonic()
             if now >= self._next_look:
@@ -179,6 +185,8 @@ class SocketLink:
                 to_send = to_send[self._send(to_send) :]
             if self._channel.fileno() in readable:
                 self._receive()
+                if to_send:
+                    raise WireError("it answers before it has read the question")
 
     def _send(self, data: memoryview) -> int:
         try:
@@ -238,13 +246,16 @@ class SocketLink:
                 where = self._where()
                 place = f" in `{where.function}`" if where and where.function != "<module>" else ""
                 raise WorkerStopped("timeout", f"It gave no answer within {seconds:g} s{place}.", where)
+        over: tuple[Status, str] | None = None
         if limits.resident_bytes(self._pid) > limits.MEMORY_BYTES:
-            where = self._where()
-            raise WorkerStopped(
-                "memory",
-                f"It used more than {limits.MEMORY_BYTES >> 30} GiB of memory and was stopped.",
-                where,
-            )
+            over = "memory", f"It used more than {limits.MEMORY_BYTES >> 30} GiB of memory"
+        elif limits.written_bytes(self._pid) > limits.WRITTEN_BYTES:
+            over = "output", f"It wrote more than {limits.WRITTEN_BYTES >> 30} GiB"
+        elif limits.thread_count(self._pid) > limits.THREADS:
+            over = "denied", f"It started more than {limits.THREADS} threads"
+        if over:
+            status, reason = over
+            raise WorkerStopped(status, f"{reason} and was stopped.", self._where())
 
     def _gone(self) -> WorkerStopped:
         self.wait_for_exit()
@@ -272,7 +283,7 @@ class SocketLink:
 
 def stack_place(text: str, files: list[str]) -> Frame | None:
     """The innermost line of the submission in a stack that faulthandler printed."""
-    for match in re.finditer(r'File "([^"]+)", line (\d+) in (\S+)', text):
+    for match in re.finditer(r'File "([^"]+)", line (\d{1,7}) in (\S{1,100})', text):
         if match[1] in files:
             return Frame(match[1], int(match[2]), match[3])
     return None

@@ -52,7 +52,7 @@ class Outline(msgspec.Struct, frozen=True):
 
 def outline(source: str) -> Outline:
     """Reads a file; one that is not Python has no definitions and says why."""
-    lines = source.splitlines()
+    lines = source.split("\n")  # not splitlines(), which also splits where Python does not
     try:
         tree = ast.parse(source)
         definitions: dict[str, Definition] = {}

@@ -22,6 +22,10 @@ STEMS = {
 """What the operators behind a ready-made layer have in their names."""
 
 
+LONGEST_CHAIN = 16
+"""Names in torch have fewer parts; longer chains are made to keep a reader busy."""
+
+
 class Use(msgspec.Struct, frozen=True):
     """A forbidden name, and where it stands."""
 
@@ -169,39 +173,29 @@ class Reader:
 
     def _live(self, node: ast.AST) -> Iterator[ast.AST]:
         """The node and what is in it, without imports, annotations and what isinstance only compares with."""
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            return
-        yield node
-        skipped: list[ast.AST | None] = []
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            arguments = node.args
-            skipped += [node.returns]
-            skipped += [
-                one.annotation
-                for one in arguments.posonlyargs + arguments.args + arguments.kwonlyargs
-                if one.annotation
-            ]
-        if isinstance(node, ast.AnnAssign):
-            skipped.append(node.annotation)
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in ("isinstance", "issubclass")
-        ):
-            skipped += node.args[1:]
-        if isinstance(node, ast.arg):
-            return
-        for child in ast.iter_child_nodes(node):
-            if child not in skipped:
-                yield from self._live(child)
+        waiting = [node]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                continue
+            yield node
+            if not isinstance(node, ast.arg):
+                skipped = {id(part) for part in not_run(node)}
+                waiting += [child for child in ast.iter_child_nodes(node) if id(child) not in skipped]
 
     def dotted(self, node: ast.AST) -> str | None:
         """The full name from torch that an expression stands for, or None."""
+        attributes: list[str] = []
+        while isinstance(node, ast.Attribute):
+            attributes.append(node.attr)
+            node = node.value
+            if len(attributes) > LONGEST_CHAIN:
+                return None
+        if attributes:
+            owner = self.dotted(node)
+            return ".".join([owner, *reversed(attributes)]) if owner else None
         if isinstance(node, ast.Name):
             return self._known.get(node.id)
-        if isinstance(node, ast.Attribute):
-            owner = self.dotted(node.value)
-            return f"{owner}.{node.attr}" if owner else None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             return self._called(node, node.func.id)
         if (
@@ -229,6 +223,17 @@ class Reader:
             owner, name = self.dotted(call.args[0]), constant(node.slice)
             return f"{owner}.{name}" if owner and name else None
         return None
+
+
+def not_run(node: ast.AST) -> list[ast.AST]:
+    """The parts of a node that nothing is done with: annotations, and what isinstance compares with."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return [node.returns] if node.returns else []  # those of arguments are left out with ast.arg
+    if isinstance(node, ast.AnnAssign):
+        return [node.annotation]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return [*node.args[1:]] if node.func.id in ("isinstance", "issubclass") else []
+    return []
 
 
 def constant(node: ast.AST) -> str | None:

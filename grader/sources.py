@@ -15,6 +15,7 @@ from grader.course import Course, Stage
 from grader.errors import UsageError
 
 LARGEST_FILE = 1 << 20
+LARGEST_STAGE = 4 << 20
 MOST_FILES = 60
 CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 ENCODINGS = {"utf-8", "iso8859-1", "cp1252", "ascii", "iso8859-15"}
@@ -70,7 +71,12 @@ def submission_base(submission: Path, course: Course) -> Path:
             f"{submission} is not a folder. Name the folder that holds the stage folders: --submission DIR."
         )
     for base in (submission, submission / "stages"):
-        if any((base / stage.folder).is_dir() for stage in course.stages):
+        folders = [base / stage.folder for stage in course.stages]
+        if any(folder.is_dir() for folder in folders):
+            # A link could lead to the solutions, or to another's submission.
+            for path in [base] * (base is not submission) + folders:
+                if path.is_symlink():
+                    raise UsageError(f"{path} is a link. Put the folder itself there.")
             return base
     raise UsageError(
         f"{submission} holds no stage folder (such as {course.stages[0].folder}), nor does {submission / 'stages'}."
@@ -81,7 +87,10 @@ def submission_base(submission: Path, course: Course) -> Path:
 def take_stage(taken: Taken, stage: Stage, folder: Path, is_graded: bool) -> None:
     """Reads the modules of one stage folder into `taken`."""
     named = list(stage.files)
-    for name in named + further_modules(folder, named):
+    further, room = further_modules(folder, named), LARGEST_STAGE
+    if len(further) > MOST_FILES:
+        taken.notes.append(f"{stage.folder} holds {len(further)} further modules; {MOST_FILES} were taken.")
+    for name in named + further[:MOST_FILES]:
         path = folder / name
         key = f"{stage.folder}/{name}"
         try:
@@ -92,6 +101,10 @@ def take_stage(taken: Taken, stage: Stage, folder: Path, is_graded: bool) -> Non
             if is_graded and name in named:
                 raise UsageError(str(error)) from None
             taken.notes.append(str(error))
+            continue
+        room -= len(text)
+        if room < 0:
+            taken.notes.append(f"{key} was not taken: a stage may have {LARGEST_STAGE:,} characters.")
             continue
         taken.sources[key] = text
         taken.display[key] = str(path)
@@ -111,7 +124,7 @@ def further_modules(folder: Path, named: list[str]) -> list[str]:
         and not name.startswith("test_")
         and name[:-3].isidentifier()
     ]
-    return further[:MOST_FILES]
+    return further
 
 
 def read_source(path: Path, shown: str) -> str:
@@ -162,12 +175,12 @@ def decode_source(data: bytes, shown: str) -> str:
     except LookupError:
         name = ""
     if name not in ENCODINGS:
-        raise NotReadable(f"{shown} declares the encoding {encoding!r}. Save it as UTF-8.")
+        raise NotReadable(f"{shown} declares the encoding {encoding[:40]!r}. Save it as UTF-8.")
     try:
         text = data.decode("utf-8-sig" if name == "utf-8" else name)
     except UnicodeDecodeError as error:
         raise NotReadable(
-            f"{shown} is not {encoding}: byte {error.start} does not fit. Save it as UTF-8."
+            f"{shown} is not {encoding[:40]}: byte {error.start} does not fit. Save it as UTF-8."
         ) from None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"

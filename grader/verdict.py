@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 
+import msgspec
+
 from grader.declared import Declared
 from grader.failure import CheckFailed
 from grader.job import Job
@@ -22,6 +24,10 @@ NEXT_STEPS: dict[Status, str] = {
     "crashed": "Run the stage with --debug to see where it ends.",
     "tampered": "Take out whatever writes to the grader's channel.",
 }
+
+
+LONGEST_FINDING, MOST_FINDINGS = 2000, 40
+"""A submission has a say in what findings quote; a report stays readable all the same."""
 
 
 class Verdicts:
@@ -103,7 +109,7 @@ class Verdicts:
         if failure.mistake is not None:
             facts = {"exercise": declared.exercise, **failure.facts}
             found = diagnosis(self._known, failure.mistake, facts, declared.exercise, self._outlines, path)
-        trace = [self._place(failure.where)] if failure.where else []
+        trace = [self._place(failure.where)] if failure.where and failure.where.file in self._outlines else []
         return self._result(
             declared,
             failure.status,
@@ -117,7 +123,9 @@ class Verdicts:
     # What the submission raised ---------------------------------------------------------------------------------
 
     def _raised(self, declared: Declared, failure: CheckFailed, raised: Raised) -> CheckResult:
-        trace = [self._place(frame) for frame in raised.frames]
+        known = [frame for frame in raised.frames if frame.file in self._outlines]
+        raised = msgspec.structs.replace(raised, frames=known)
+        trace = [self._place(frame) for frame in known]
         text = f"{raised.type}: {raised.message}" if raised.message else raised.type
         if raised.type == "ForbiddenShortcut":
             return self._forbidden(declared, raised.message.partition(" ")[0], trace[-1] if trace else None)
@@ -295,7 +303,17 @@ class Verdicts:
         outline = self._outlines.get(file)
         return Place(file, line, outline.text(line) if outline else "")
 
-    def _result(self, declared: Declared, status: Status, points: float = 0.0, **more: object) -> CheckResult:
+    def _result(
+        self,
+        declared: Declared,
+        status: Status,
+        points: float = 0.0,
+        findings: list[str] | None = None,
+        **more: object,
+    ) -> CheckResult:
+        cut = [
+            one if len(one) <= LONGEST_FINDING else f"{one[:LONGEST_FINDING]} ..." for one in findings or []
+        ]
         return CheckResult(
             declared.id,
             declared.exercise,
@@ -304,6 +322,7 @@ class Verdicts:
             points,
             declared.points,
             declared.hidden,
+            findings=cut[:MOST_FINDINGS],
             **more,  # type: ignore[arg-type]
         )
 
@@ -318,6 +337,7 @@ def ran_out_of_memory(raised: Raised) -> bool:
         "MemoryError" in raised.bases
         or "OutOfMemoryError" in raised.bases
         or "not enough memory" in raised.message
+        or "can't allocate memory" in raised.message
     )
 
 

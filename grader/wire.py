@@ -170,8 +170,8 @@ def lengths(prefix: bytes) -> tuple[int, int]:
 
 
 def receive(channel: socket.socket) -> tuple[bytes, bytes]:
-    """One frame; raises EOFError when the judge hung up."""
-    header, body = lengths(receive_exactly(channel, LENGTHS.size))
+    """One frame of any length from a peer that is trusted; raises EOFError when it hung up."""
+    header, body = LENGTHS.unpack(receive_exactly(channel, LENGTHS.size))
     return receive_exactly(channel, header), receive_exactly(channel, body)
 
 
@@ -216,7 +216,9 @@ class Encoder:
             return TupleValue([self.value(part, depth + 1) for part in item])
         if kind is list:
             return ListValue([self.value(part, depth + 1) for part in item])
-        if isinstance(item, dict) and not hasattr(item, "__wire__"):
+        if isinstance(item, dict) and all(
+            key is None or type(key) in (bool, int, float, str) for key in item
+        ):
             keys = [self.value(key, depth + 1) for key in item.keys()]
             return DictValue(keys, [self.value(part, depth + 1) for part in item.values()])
         if kind is torch.Size:
@@ -284,12 +286,29 @@ def load_body(body: bytes) -> list[Any]:
 
     try:
         found = load(body)
-    except (SafetensorError, ValueError, RuntimeError, KeyError, OverflowError, MemoryError) as error:
-        raise WireError(f"the body is not safetensors: {error}") from None
+    except (
+        SafetensorError,
+        ValueError,
+        TypeError,
+        RuntimeError,
+        KeyError,
+        OverflowError,
+        MemoryError,
+    ) as error:
+        raise WireError(f"the body is not safetensors: {str(error)[:LONGEST_MESSAGE]}") from None
     try:
-        return [found[str(index)] for index in range(len(found))]
+        return [carried(found[str(index)]) for index in range(len(found))]
     except KeyError:
         raise WireError("the body's tensors are not numbered 0, 1, 2 ...") from None
+
+
+def carried(tensor: Any) -> Any:
+    """A tensor of a dtype that workers send; raises WireError for another. The bytes of truth values become 0 or 1."""
+    import torch
+
+    if str(tensor.dtype) not in CARRIED_DTYPES:
+        raise WireError(f"a tensor of {tensor.dtype} does not travel")
+    return tensor.view(torch.uint8) != 0 if tensor.dtype is torch.bool else tensor
 
 
 class Decoder:
@@ -317,7 +336,7 @@ class Decoder:
                 if sorted(wire.order) != list(range(tensor.dim())):
                     raise WireError("a tensor names an order that its axes cannot have")
                 tensor = tensor.permute([wire.order.index(axis) for axis in range(tensor.dim())])
-            tensor.seen_device = wire.device
+            tensor.seen_device = wire.device[:LONGEST_NAME]
             return tensor
         if isinstance(wire, ReferenceValue):
             return self._reference(wire)
@@ -328,26 +347,25 @@ class Decoder:
         if isinstance(wire, DictValue):
             if len(wire.keys) != len(wire.values):
                 raise WireError("a dict has more keys than values")
-            try:
-                return {
-                    self.value(key, depth + 1): self.value(item, depth + 1)
-                    for key, item in zip(wire.keys, wire.values)
-                }
-            except TypeError:
-                raise WireError("a dict has a key that cannot be one") from None
+            # Tuples could be chosen so that all of them have one hash, and a dict of them takes minutes to make.
+            if not all(key is None or isinstance(key, (bool, int, float, str)) for key in wire.keys):
+                raise WireError("a dict has a key that is no plain value")
+            return {key: self.value(item, depth + 1) for key, item in zip(wire.keys, wire.values)}
         if isinstance(wire, FloatValue):
             if wire.text not in ("nan", "inf", "-inf"):
                 raise WireError("a float that is none")
             return float(wire.text)
         if isinstance(wire, DtypeValue):
-            dtype = getattr(torch, wire.name, None)
+            dtype = vars(torch).get(
+                wire.name
+            )  # not getattr: torch loads some of its parts when asked for them
             if not isinstance(dtype, torch.dtype):
                 raise WireError("a dtype that torch does not have")
             return dtype
         if isinstance(wire, DeviceValue):
             try:
                 return torch.device(wire.name)
-            except RuntimeError:
+            except (RuntimeError, ValueError, OverflowError, IndexError):
                 raise WireError("a device that torch does not have") from None
         return slice(wire.start, wire.stop, wire.step)
 
@@ -365,7 +383,8 @@ def decode_reply(header: bytes) -> Reply:
         raise WireError(f"the header is not a reply: {error}") from None
     if any(len(shapes) > MOST_SHAPES for shapes in reply.shapes):
         raise WireError("it speaks of too many shapes")
-    return msgspec.structs.replace(reply, error=trimmed(reply.error)) if reply.error else reply
+    names = [name[:LONGEST_NAME] for name in reply.names]
+    return msgspec.structs.replace(reply, names=names, error=trimmed(reply.error) if reply.error else None)
 
 
 def trimmed(raised: Raised) -> Raised:

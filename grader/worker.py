@@ -325,8 +325,8 @@ def safe_text(convert: Callable[[Any], str], item: Any) -> str:
         if isinstance(item, torch.nn.Module):
             return ""
         return clean(convert(item))[:LONGEST_MESSAGE]
-    except Exception as error:
-        return f"<its text cannot be made: {type(error).__name__}>"
+    except BaseException as error:
+        return f"<its text cannot be made: {type(error).__name__[:100]}>"
 
 
 def clean(text: str) -> str:
@@ -349,5 +349,5 @@ def signature_text(target: Any) -> str:
             return_annotation=inspect.Signature.empty,
         )
         return clean(f"{getattr(target, '__name__', 'it')}{plain}")[:300]
-    except Exception:
+    except BaseException:
         return ""

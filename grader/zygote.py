@@ -11,19 +11,24 @@ import gc
 import importlib
 import os
 import select
-import shutil
 import signal
 import socket
 import struct
 import sys
 import tempfile
+import time
 
 import msgspec
+
+from grader.scratch import remove
 
 MESSAGE = struct.Struct(">cQq")
 """A letter, the child's number, and a value: the pid or the wait status in replies."""
 
 WORKER, JUDGE, END, READY, OPTIMIZER, JUDGE_MODULES = b"w", b"j", b"e", b"r", b"o", b"m"
+
+QUICK_SECONDS = 0.2
+"""How long the zygote cleans up while judges wait for it."""
 
 PRELOADED = (
     "torch",
@@ -73,6 +78,7 @@ class Zygote:
         self._controls: list[socket.socket] = [driver]
         self._children: dict[tuple[int, int], int] = {}
         """Pid by (control's descriptor, child's number)."""
+        self._cleaners: set[int] = set()
         self._reply(driver, READY, 0, os.getpid())
 
     def run(self) -> None:
@@ -98,7 +104,7 @@ class Zygote:
 
     def _fork(self, control: socket.socket, kind: bytes, number: int, fds: list[int]) -> None:
         scratch = os.path.join(self._scratch, f"{control.fileno()}-{number}")
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             start_child(kind, fds, scratch, self._settings)
         kept = None
@@ -115,7 +121,7 @@ class Zygote:
         pid = self._children.pop((control.fileno(), number), None)
         status = kill_tree(pid) if pid is not None else 0
         self._sweep()
-        shutil.rmtree(os.path.join(self._scratch, f"{control.fileno()}-{number}"), ignore_errors=True)
+        self._clean(os.path.join(self._scratch, f"{control.fileno()}-{number}"))
         self._reply(control, END, number, status)
 
     def _reply(self, control: socket.socket, kind: bytes, number: int, value: int) -> None:
@@ -132,21 +138,49 @@ class Zygote:
         for key in mine:
             kill_tree(self._children.pop(key))
         self._sweep()
+        for owner, number in mine:
+            self._clean(os.path.join(self._scratch, f"{owner}-{number}"))
         if control is self._driver:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            for pid in self._cleaners:
+                os.waitpid(pid, 0)
+            remove(self._scratch)
             os._exit(0)
         self._controls.remove(control)
         control.close()
 
+    def _clean(self, scratch: str) -> None:
+        """Removes a scratch folder; one that holds much is moved away, and a process of its own removes it."""
+        if remove(scratch, QUICK_SECONDS):
+            return
+        aside = tempfile.mkdtemp(dir=self._scratch)
+        os.rename(scratch, aside)
+        pid = fork()
+        if pid == 0:
+            os.closerange(3, 1 << 16)
+            remove(aside)
+            os._exit(0)
+        self._cleaners.add(pid)
+
     def _sweep(self) -> None:
         """Ends what a worker left behind: its orphans became children of the zygote."""
-        known = set(self._children.values())
+        self._cleaners = {pid for pid in self._cleaners if os.waitpid(pid, os.WNOHANG)[0] == 0}
+        known = {*self._children.values(), *self._cleaners}
         for _ in range(100):
             orphans = [pid for pid in children_of_self() if pid not in known]
             if not orphans:
                 return
             for pid in orphans:
                 kill_tree(pid)
+
+
+def fork() -> int:
+    """os.fork, tried again for a while: the threads of a submission may have taken every process there is."""
+    for _ in range(100):
+        try:
+            return os.fork()
+        except OSError:
+            time.sleep(0.1)
+    return os.fork()
 
 
 def prepare(kind: bytes) -> None:

@@ -32,7 +32,6 @@ ABSENT = 0x00050000 | errno.ENOSYS
 
 # name: (x86_64, aarch64); None where that machine has no such call
 CALLS: dict[str, tuple[int | None, int | None]] = {
-    "socket": (41, 198),
     "fork": (57, None),
     "vfork": (58, None),
     "execve": (59, 221),
@@ -115,7 +114,30 @@ CALLS: dict[str, tuple[int | None, int | None]] = {
     "clock_settime": (227, 112),
     "adjtimex": (159, 171),
     "quotactl": (179, 60),
+    "fallocate": (285, 47),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    "sched_setaffinity": (203, 122),
+    "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
 }
+SOCKET_CALLS: dict[str, tuple[int, int]] = {
+    "socket": (41, 198),
+    "connect": (42, 203),
+    "bind": (49, 200),
+    "listen": (50, 201),
+    "accept": (43, 202),
+    "accept4": (288, 242),
+    "sendmsg": (46, 211),
+    "sendmmsg": (307, 269),
+}
+"""A pair of sockets is left, but neither of its ends can be turned to a socket of another process."""
+SENDTO = (44, 206)
 CLONE, CLONE3 = (56, 220), (435, 435)
 PRLIMIT64, PRCTL = (302, 261), (157, 167)
 TO_OTHERS = {
@@ -157,6 +179,16 @@ class Assembler:
         """Skips `count` instructions unless the loaded word is `value`."""
         self.code.append((JUMP_EQUAL, 0, count, value))
 
+    def unless_null(self, number: int, index: int, action: int) -> None:
+        """Returns `action` for a system call unless its argument of this index is 0."""
+        self.unless_equal_skip(number, 6)
+        self.load(argument(index))
+        self.code.append((JUMP_EQUAL, 0, 2, 0))
+        self.load(argument(index) + 4)
+        self.code.append((JUMP_EQUAL, 1, 0, 0))
+        self.returns(action)
+        self.returns(ALLOW)
+
     def bytes(self) -> bytes:
         return b"".join(struct.pack("HBBI", *instruction) for instruction in self.code)
 
@@ -172,9 +204,9 @@ def program(machine_name: str, own_pid: int, sockets: bool = False) -> Assembler
     if machine_name == "x86_64":
         asm.code.append((JUMP_AT_LEAST, 0, 1, X32_BIT))
         asm.returns(ABSENT)
-    for call, numbers in CALLS.items():
+    for numbers in [*CALLS.values(), *([] if sockets else SOCKET_CALLS.values())]:
         number = numbers[column]
-        if number is not None and not (sockets and call == "socket"):
+        if number is not None:
             asm.if_equal(number, DENY)
     asm.if_equal(TKILL[column], DENY)
     asm.if_equal(CLONE3[column], ABSENT)  # the C library then uses clone, whose flags can be read here
@@ -185,13 +217,10 @@ def program(machine_name: str, own_pid: int, sockets: bool = False) -> Assembler
     asm.returns(DENY)
     asm.returns(ALLOW)
     # prlimit64: reading a limit only (the address of a new limit is null)
-    asm.unless_equal_skip(PRLIMIT64[column], 6)
-    asm.load(argument(2))
-    asm.code.append((JUMP_EQUAL, 0, 2, 0))
-    asm.load(argument(2) + 4)
-    asm.code.append((JUMP_EQUAL, 1, 0, 0))
-    asm.returns(DENY)
-    asm.returns(ALLOW)
+    asm.unless_null(PRLIMIT64[column], 2, DENY)
+    # sendto: to the other end only (the address is null), as send(2) does it
+    if not sockets:
+        asm.unless_null(SENDTO[column], 4, DENY)
     # prctl: not what ties this process to its parent or hides it
     asm.unless_equal_skip(PRCTL[column], 8)
     asm.load(argument(0))

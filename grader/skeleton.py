@@ -2,7 +2,8 @@
 
 In an exercise the code goes and `raise NotImplementedError` comes in its place; signature, decorators,
 docstring and the comments that stand before any code stay. Private names (`_name`) are the solution's own and
-are left out, unless the comment above them begins with "given". Everything else is copied as it is.
+are left out, unless the comment above them begins with "given". Everything else is copied as it is, packages inside
+a stage too.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def write(root: Path) -> list[str]:
     for path, text in _expected(root, load_course(root)).items():
         target = root / path
         if _text_of(target) != text:
+            target.parent.mkdir(exist_ok=True)
             target.write_bytes(text.encode())
             written.append(path)
     return written
@@ -64,11 +66,19 @@ def differences(root: Path) -> list[str]:
         elif found != text:
             lines.append(f"{path} differs from what its solution gives.")
     for stage in course.stages:
-        for file in sorted((root / "stages" / stage.folder).glob("*.py")):
-            path = f"stages/{stage.folder}/{file.name}"
-            if path not in expected:
-                lines.append(f"{path} has no solution.")
+        folder = root / "stages" / stage.folder
+        for inside in ("", *_packages(root / "solutions" / stage.folder)):
+            for file in sorted((folder / inside).glob("*.py")):
+                path = file.relative_to(root).as_posix()
+                if path not in expected:
+                    lines.append(f"{path} has no solution.")
     return lines
+
+
+def _packages(folder: Path) -> list[str]:
+    """The packages inside a stage's folder, all of them given to learners as they are."""
+    found = [file.parent.name for file in folder.glob("*/__init__.py")]
+    return sorted(name for name in found if not _is_private(name))
 
 
 def _expected(root: Path, course: Course) -> dict[str, str]:
@@ -79,6 +89,10 @@ def _expected(root: Path, course: Course) -> dict[str, str]:
         names = {file.name for file in folder.glob("*.py") if not _is_private(file.stem)}
         for name in sorted(names.union(stage.files)):
             texts[f"stages/{stage.folder}/{name}"] = _skeleton(folder / name, stage)
+        for inside in _packages(folder):
+            for file in sorted((folder / inside).glob("*.py")):
+                if not _is_private(file.stem):
+                    texts[f"stages/{stage.folder}/{inside}/{file.name}"] = _solution(file)
     return texts
 
 

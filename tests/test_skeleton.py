@@ -267,6 +267,21 @@ def test_says_what_differs(root: Path) -> None:
     ]
 
 
+def test_a_package_inside_a_stage_is_copied(root: Path) -> None:
+    package = root / "solutions" / "stage1_counting" / "gym"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "counting.py").write_text("def count(x):\n    return len(x)\n")
+    (package / "_tables.py").write_text("SECRET = 1\n")
+    folder = "stages/stage1_counting/gym"
+    assert f"{folder}/counting.py is missing." in differences(root)
+    assert {f"{folder}/__init__.py", f"{folder}/counting.py"} <= set(write(root))
+    assert (root / folder / "counting.py").read_text() == "def count(x):\n    return len(x)\n"
+    assert not (root / folder / "_tables.py").exists()
+    (root / folder / "extra.py").write_text("")
+    assert differences(root) == [f"{folder}/extra.py has no solution."]
+
+
 def test_a_missing_solution_is_said_plainly(root: Path) -> None:
     (root / "solutions" / "stage1_counting" / "counting.py").unlink()
     with pytest.raises(SkeletonError, match=r"counting\.py is not there"):

@@ -85,6 +85,14 @@ def reset(session: nox.Session) -> None:
     grader(session, "reset")
 
 
+@shared
+def gym(session: nox.Session) -> None:
+    """Find out what is wrong with eight broken training runs: -- 3, then -- 3 --answer 2"""
+    # On the reference where there is one, so that each run is broken in the one way it is meant to be.
+    tree = "solutions" if (ROOT / "solutions/stage6_training/gym").is_dir() else "stages"
+    run(session, f"{tree}.stage6_training.gym", *session.posargs)
+
+
 # ---- For contributors ----
 
 

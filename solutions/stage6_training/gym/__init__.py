@@ -1,0 +1,1 @@
+"""A debugging gym: eight runs that went wrong, to be diagnosed from what they show."""

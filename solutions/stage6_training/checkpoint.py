@@ -56,7 +56,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         "history": checkpoint.history,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f"{path.name}.part")  # the next save writes over one that a kill has left
     try:
         save_file(tensors, temporary, {KEY: json.dumps(told, ensure_ascii=False)})
         with open(temporary, "rb+") as file:

@@ -26,7 +26,7 @@ from .pictures import draw_attention, draw_curves
 from .progress import Progress, progress_on, telling_epochs, translations_table
 from .reversal import learn_reversal
 from .settings import BadInput, Settings, option
-from .trainer import Trainer
+from .trainer import Trainer, bleu_of
 from .translator import Decode, Translator, sentence_of
 from .vocab import tokenize_zh
 
@@ -138,8 +138,9 @@ def report(trainer: Trainer, console: Console, options: argparse.Namespace) -> N
     print(f"\n{len(history)} epochs{reason}. Translations as they improved:\n")
     console.print(translations_table(trainer.samples, telling_epochs(history)))
     trainer.use_best()
-    train_bleu, _ = trainer.bleu(corpus.train[:SENTENCES_FOR_TRAINING_BLEU])
-    test_bleu, signature = trainer.bleu(corpus.test)
+    learned = corpus.train[:SENTENCES_FOR_TRAINING_BLEU]
+    train_bleu, _ = bleu_of(trainer.translate(learned), learned)
+    test_bleu, signature = bleu_of(trainer.translate(corpus.test), corpus.test)
     print(f"\nThe weights of epoch {best['epoch']}, the best by BLEU on the validation part:")
     print(
         f"    training    BLEU {train_bleu:5.1f}    loss {best['train_loss']:.3f} (in training, with dropout)"

@@ -103,7 +103,7 @@ def draw_attention(
         squeeze=False,
     )
     for axes, (title, panel) in zip(grid[0], panels.items()):
-        axes.imshow(panel.float().cpu(), cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        axes.imshow(panel.float().cpu().numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto")
         axes.set_title(title, fontsize=10)
         axes.set_xticks(range(len(source)), labels, fontproperties=properties, fontsize=11)
         axes.set_yticks(range(len(target)), target)

@@ -99,7 +99,7 @@ class Trainer:
             best=self.stopping.best_state or {},
             optimizer=optimizer["state"],
             param_groups=optimizer["param_groups"],
-            scheduler={name: v for name, v in self.scheduler.state_dict().items() if name != "lr_lambdas"},
+            scheduler=self.scheduler.state_dict(),
             history=self.history,
         )
         checkpoints.save(self.path, checkpoint)
@@ -124,17 +124,16 @@ class Trainer:
         loss = self._train_once(epoch, progress)
         with self._precision():  # under torchrun every rank does this: it is quick, and they stay in step
             valid_loss = evaluate(self.model, self.translator.batches(self.corpus.valid), self.ranks.device)
-            bleu, _ = self.bleu(self.corpus.valid)
-            samples = self.translator.translate([pair.chinese for pair in self.samples], greedy_decode)
+            translations = self.translate(self.corpus.valid)
         entry = {
             "epoch": epoch,
             "train_loss": loss,
             "valid_loss": valid_loss,
-            "bleu": bleu,
+            "bleu": bleu_of(translations, self.corpus.valid)[0],
             "lr": self.scheduler.get_last_lr()[0],
             "steps": self.scheduler.last_epoch,
             "seconds": time.perf_counter() - start,
-            "samples": [sentence_of(tokens) for tokens in samples],
+            "samples": [translations[self.corpus.valid.index(pair)] for pair in self.samples],
         }
         # Ranks may round differently, and have to agree on when to stop.
         return self.ranks.from_first(entry)  # type: ignore[no-any-return]
@@ -203,18 +202,21 @@ class Trainer:
 
     # Measuring
 
-    def bleu(self, pairs: Sequence[Pair]) -> tuple[float, str]:
-        """Translate pairs greedily; return BLEU and its signature. Both sides are in lower case."""
+    def translate(self, pairs: Sequence[Pair]) -> list[str]:
+        """Translate the Chinese sides greedily into sentences."""
         translations = self.translator.translate([pair.chinese for pair in pairs], greedy_decode)
-        references = [tokenize_en(pair.english) for pair in pairs]
-        return corpus_bleu(
-            *([sentence_of(tokens).lower() for tokens in side] for side in (translations, references))
-        )
+        return [sentence_of(tokens) for tokens in translations]
 
     def use_best(self) -> None:
         """Put the weights of the best epoch into the model."""
         if self.stopping.best_state:
             self.model.load_state_dict(self.stopping.best_state)
+
+
+def bleu_of(translations: Sequence[str], pairs: Sequence[Pair]) -> tuple[float, str]:
+    """Compare translations with the English sides, all in lower case; return BLEU and its signature."""
+    references = [sentence_of(tokenize_en(pair.english)) for pair in pairs]
+    return corpus_bleu([text.lower() for text in translations], [text.lower() for text in references])
 
 
 def fingerprint(corpus: Corpus) -> str:
@@ -230,4 +232,5 @@ def _groups(batches: Iterator[Batch], size: int) -> Iterator[list[Batch]]:
 
 def _spread(pairs: Sequence[Pair], count: int) -> list[Pair]:
     """Take `count` pairs evenly from a list, short sentences and long ones."""
-    return [pairs[len(pairs) * (2 * i + 1) // (2 * count)] for i in range(min(count, len(pairs)))]
+    count = min(count, len(pairs))
+    return [pairs[len(pairs) * (2 * i + 1) // (2 * count)] for i in range(count)]

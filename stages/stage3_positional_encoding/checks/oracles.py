@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from grader.checks import expect, fail, mistake
+from grader.submission import Raising
 
 Mistakes = dict[str, Callable[[], Tensor]]
 
@@ -64,6 +65,8 @@ def right_table(length: int, d_model: int) -> Tensor:
 
 def as_rounded(guess: Tensor, angles: Tensor, actual: Tensor) -> Tensor:
     """`guess`, but `actual` where the two differ by no more than what float32 loses in so large an angle."""
+    if guess.shape != actual.shape:
+        return guess
     return torch.where((guess - actual).abs() <= 1e-6 * angles.abs(), actual.double(), guess)
 
 
@@ -119,6 +122,7 @@ SINUSOIDAL = {
     "missing": "positions-dropout-missing",
     "in-eval": "positions-dropout-in-eval",
     "part": "positions-dropout-on-part",
+    "last-row-refused": "last-row-refused",
 }
 LEARNED = {
     "not-added": "learned-not-added",
@@ -129,6 +133,7 @@ LEARNED = {
     "missing": "learned-dropout-missing",
     "in-eval": "learned-dropout-in-eval",
     "part": "learned-dropout-on-part",
+    "last-row-refused": "learned-last-row-refused",
 }
 
 
@@ -145,6 +150,18 @@ def sinusoidal_rows(layer: Any, max_len: int, d_model: int) -> Tensor:
     if pe.numel() != max_len * d_model:
         pe = expect(layer.pe, "pe", dims="1 position feature").tensor((1, max_len, d_model))
     return distinct_rows(pe.reshape(max_len, d_model), "pe")
+
+
+def with_positions(layer: Any, x: Tensor, max_len: int, codes: dict[str, str], offset: int = 0) -> Any:
+    """What the layer returns. Refusing a token that stands at the last row is a mistake of its own."""
+    try:
+        return layer(x, offset=offset) if offset else layer(x)
+    except Raising as failure:
+        at_the_end = offset + x.shape[1] == max_len
+        if at_the_end and failure.raised is not None and failure.raised.type == "ValueError":
+            failure.mistake = codes["last-row-refused"]
+            failure.facts = {"seq": x.shape[1], "offset": offset, "max_len": max_len}
+        raise
 
 
 def expect_sum(
@@ -164,7 +181,7 @@ def expect_sum(
         "input-lost": lambda: added,
         "concatenated": lambda: torch.cat([x, added], dim=-1),
         "by-batch": lambda: x + rows[offset : offset + batch].unsqueeze(1),
-        "one-row": lambda: x + (actual - x)[:1, :1],  # whatever row it is that every token gets
+        "one-row": lambda: x + (actual.view_as(x) - x)[:1, :1],  # whatever row it is that every token gets
         "off-by-one": lambda: nearest(
             actual, *(x + rows[first : first + seq] for first in (offset + 1, offset - 1) if first >= 0)
         ),
@@ -232,6 +249,31 @@ def turned_neighbours(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 def twice(table: Tensor) -> Tensor:
     """(length, d_k): both halves of the columns alike."""
     return torch.cat([table, table], dim=-1)
+
+
+def rotated(submission: Any, x: Tensor, cos: Tensor, sin: Tensor, offset: int = 0) -> Any:
+    """What `apply_rotary` returns. Where it raises, the check ends with the known mistake that makes it raise."""
+    offsets = (offset,) if offset else ()
+    try:
+        return submission.apply_rotary(x, cos, sin, *offsets)
+    except Raising as failure:
+        kind = "" if failure.raised is None else failure.raised.type
+        if kind == "ValueError" and offset + x.shape[2] == cos.shape[0]:
+            failure.mistake = "rotary-last-row-refused"
+            failure.facts = {"seq": x.shape[2], "offset": offset, "length": cos.shape[0]}
+        elif kind == "RuntimeError" and _wants_wide_tables(submission, x, cos, sin):
+            mistake("rotary-wants-wide-tables", d_k=x.shape[-1], pairs=cos.shape[-1])
+        raise
+
+
+def _wants_wide_tables(submission: Any, x: Tensor, cos: Tensor, sin: Tensor) -> bool:
+    """Whether the rotation works with tables that have a column for each feature."""
+    try:
+        returned = submission.apply_rotary(x, twice(cos), twice(sin))
+    except Raising:
+        return False
+    found = expect(returned, "rotated x").value()
+    return isinstance(found, Tensor) and found.shape == x.shape
 
 
 def wrong_turns(x: Tensor, cos: Tensor, sin: Tensor, offset: int = 0) -> Mistakes:

@@ -66,7 +66,11 @@ def test_learned_rows_are_trained(submission, draw):
         mistake("learned-not-trained")
     right = torch.zeros(max_len, d_model)
     right[offset : offset + 5] = cotangent.sum(dim=0)
-    expect(gradient, "gradient of embedding.weight", dims="position feature").equals(right)
+    expect(gradient, "gradient of embedding.weight", dims="position feature").equals(
+        right,
+        mistakes={"learned-offset-ignored": lambda: right.roll(-offset, dims=0)},
+        facts={"offset": offset},
+    )
 
 
 @check("LearnedPositionalEncoding", points=1)
@@ -116,7 +120,7 @@ def test_scores_depend_on_distance_alone(submission, draw):
     def scores(query_offset, key_offset):
         turned = []
         for x, offset, what in ((query, query_offset, "rotated query"), (key, key_offset, "rotated key")):
-            returned = submission.apply_rotary(x, cos, sin, offset)
+            returned = oracles.rotated(submission, x, cos, sin, offset)
             turned.append(expect(returned, what, dims=PER_HEAD).tensor(tuple(x.shape), x.dtype))
         return turned[0] @ turned[1].mT
 
@@ -164,6 +168,7 @@ def test_rotary_input_stays_as_it_was(submission, draw):
     angle = draw.normal(7, 4)
     cos, sin = angle.cos(), angle.sin()
     x = draw.normal(2, 3, 5, 8)
+    oracles.rotated(submission, x.clone(), cos, sin)
     returned, (after, *_) = submission.inputs_after(submission.apply_rotary, x, cos, sin)
     expect(after, "x after the call", dims=PER_HEAD).equals(
         x, mistakes={"rotary-in-place": lambda: expect(returned, "output").value()}

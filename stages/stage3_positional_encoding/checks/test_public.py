@@ -46,7 +46,7 @@ def test_every_sequence_gets_the_rows_in_order(submission, draw):
     rows = oracles.sinusoidal_rows(layer, max_len, d_model)
     for batch, seq in ((3, 5), (2, 7), (1, max_len)):
         x = draw.normal(batch, seq, d_model)
-        oracles.expect_sum(layer(x), x, rows, SINUSOIDAL)
+        oracles.expect_sum(oracles.with_positions(layer, x, max_len, SINUSOIDAL), x, rows, SINUSOIDAL)
 
 
 @check("SinusoidalPositionalEncoding", points=2)
@@ -57,7 +57,8 @@ def test_offset_moves_the_rows(submission, draw):
     rows = oracles.sinusoidal_rows(layer, max_len, d_model)
     for batch, seq, offset in ((3, 5, 4), (2, 7, max_len - 7), (2, 1, max_len - 1)):
         x = draw.normal(batch, seq, d_model)
-        oracles.expect_sum(layer(x, offset=offset), x, rows, SINUSOIDAL, offset)
+        returned = oracles.with_positions(layer, x, max_len, SINUSOIDAL, offset)
+        oracles.expect_sum(returned, x, rows, SINUSOIDAL, offset)
 
 
 @check("SinusoidalPositionalEncoding", points=2)
@@ -116,7 +117,8 @@ def test_learned_rows_are_added(submission, draw):
     layer.load_state_dict({"embedding.weight": rows})
     for batch, seq, offset in ((3, 5, 0), (2, 5, 4), (2, 1, max_len - 1), (1, max_len, 0)):
         x = draw.normal(batch, seq, d_model, dtype=draw.exact)
-        oracles.expect_sum(layer(x, offset=offset), x, rows, LEARNED, offset)
+        returned = oracles.with_positions(layer, x, max_len, LEARNED, offset)
+        oracles.expect_sum(returned, x, rows, LEARNED, offset)
 
 
 @check("LearnedPositionalEncoding", points=1)
@@ -158,7 +160,7 @@ def test_pairs_are_rotated(submission, draw):
         angle = draw.normal(length, d_k // 2, dtype=dtype)
         cos, sin = angle.cos(), angle.sin()
         # float32 inside is accurate enough, also for an x of float64.
-        expect(submission.apply_rotary(x, cos, sin), "rotated x", dims=PER_HEAD).equals(
+        expect(oracles.rotated(submission, x, cos, sin), "rotated x", dims=PER_HEAD).equals(
             oracles.turned(x, cos[:seq], sin[:seq]), oracles.wrong_turns(x, cos, sin), atol=2e-5, rtol=1e-4
         )
 
@@ -167,7 +169,7 @@ def test_pairs_are_rotated(submission, draw):
 def test_rotation_keeps_lengths(submission, draw):
     """A rotated query or key is as long as it was."""
     x, angle = draw.normal(2, 3, 5, 8), draw.normal(7, 4)
-    returned = submission.apply_rotary(x, angle.cos(), angle.sin())
+    returned = oracles.rotated(submission, x, angle.cos(), angle.sin())
     output = expect(returned, "rotated x", dims=PER_HEAD).tensor((2, 3, 5, 8), x.dtype)
     before, after = x.norm(dim=-1), output.norm(dim=-1)
     worst = (after - before).abs().argmax()
@@ -187,7 +189,7 @@ def test_offset_moves_the_angles(submission, draw):
     for seq, offset in ((5, 4), (7, length - 7), (1, length - 1)):
         x = draw.normal(batch, heads, seq, d_k)
         here = slice(offset, offset + seq)
-        returned = submission.apply_rotary(x, cos, sin, offset=offset)
+        returned = oracles.rotated(submission, x, cos, sin, offset)
         expect(returned, "rotated x", dims=PER_HEAD).equals(
             oracles.turned(x, cos[here], sin[here]),
             oracles.wrong_turns(x, cos, sin, offset),

@@ -11,8 +11,8 @@ from torch import Tensor
 from grader.checks import expect, expect_error, fail, mistake
 from grader.failure import CheckFailed
 
-from .searching import Rows, greedy, padded, wrong_writing
-from .tables import EOS, PAD, SOS, VOCAB, Table, certain, model_of, words
+from .searching import Rows, greedy, padded, telling, wrong_writing
+from .tables import EOS, PAD, SOS, Table, certain, model_of, words
 
 Decoder = Callable[..., Any]
 """Runs an exercise: (submission, model, src, max_len) -> what it returned."""
@@ -42,17 +42,24 @@ def expect_rows(
     max_len: int,
     wrong: Wrong | Callable[[], Wrong] | None = None,
     alone: Callable[[int], Any] | None = None,
+    alone_first: bool = False,
 ) -> None:
     """The ids are the right ones; <pad> at the end of all rows may be there or not.
 
     `wrong` are the ids that known mistakes give, or a function that finds them. `alone` decodes
-    one source by itself: where each is right alone, the rows of the batch are mixed.
+    one source by itself: where each is right alone, the rows of the batch are mixed. With `alone_first`
+    this is asked before the other mistakes.
     """
     try:
         _expect_rows(returned, right, max_len, wrong or {})
     except CheckFailed as failure:
         named = failure.mistake is not None and not failure.mistake.startswith("general/")
-        if alone and not named and failure.status == "failed" and _all_right(alone, right, max_len):
+        if (
+            alone
+            and (alone_first or not named)
+            and failure.status == "failed"
+            and _all_right(alone, right, max_len)
+        ):
             mistake("decode-rows-mixed", sources=len(right))
         raise
 
@@ -107,7 +114,7 @@ def expect_texts(submission: Any, draw: Any, decoder: Decoder) -> None:
         decoder(submission, model, src, max_len),
         greedy(tables, max_len),
         max_len,
-        wrong_writing(tables, max_len),
+        _wrong(decoder, tables, max_len),
         alone=lambda row: decoder(submission, model, src[row : row + 1], max_len),
     )
     shorter = max_len - 4  # <sos> and two tokens
@@ -115,9 +122,17 @@ def expect_texts(submission: Any, draw: Any, decoder: Decoder) -> None:
         decoder(submission, model, src, shorter),
         greedy(tables, shorter),
         shorter,
-        wrong_writing(tables, shorter),
+        _wrong(decoder, tables, shorter),
     )
-    expect_rows(decoder(submission, model, src, 1), [[SOS]] * len(tables), 1, wrong_writing(tables, 1))
+    expect_rows(decoder(submission, model, src, 1), [[SOS]] * len(tables), 1, _wrong(decoder, tables, 1))
+
+
+def _wrong(decoder: Decoder, tables: Sequence[Table], max_len: int) -> Wrong:
+    """What known mistakes write; in a beam the first end is that of a hypothesis."""
+    found = wrong_writing(tables, max_len)
+    if decoder is beam_search:
+        found["beam-ends-early"] = found.pop("decode-first-row-ends-all")
+    return found
 
 
 def expect_nothing_suppressed(submission: Any, draw: Any, decoder: Decoder) -> None:
@@ -127,13 +142,14 @@ def expect_nothing_suppressed(submission: Any, draw: Any, decoder: Decoder) -> N
     tables = [certain(draw, texts[index]) for index in draw.permutation(len(texts)).tolist()]
     model, src = model_of(submission, draw, tables)
     right = greedy(tables, 8)
-    without = {
+    wrong = {
+        **_wrong(decoder, tables, 8),
         "decode-suppresses-tokens": [
             greedy([_Suppressing(table, left_out) for table in tables], 8)
             for left_out in ([3], [PAD], [SOS], [PAD, SOS], [PAD, SOS, 3])
         ],
     }
-    expect_rows(decoder(submission, model, src, 8), right, 8, without)
+    expect_rows(decoder(submission, model, src, 8), right, 8, telling(right, wrong))
 
 
 class _Suppressing:

@@ -92,15 +92,17 @@ class Search:
         """Every continuation of every hypothesis, with the index of the hypothesis."""
         found = []
         for index, hypothesis in enumerate(hypotheses):
-            if hypothesis.finished and self.wrong != "goes-on":
+            if hypothesis.finished and not self.wrong.startswith("goes-on"):
                 found.append((index, replace(hypothesis, tokens=(*hypothesis.tokens, PAD))))
                 continue
             logits = list(source.logits(hypothesis.tokens))
             gains = logits if self.wrong == "logits" else log_softmax(logits)
             for token, log_prob in enumerate(gains):
                 gain = 2.718281828459045**log_prob if self.wrong == "probabilities" else log_prob
-                total, length = hypothesis.total + gain, hypothesis.length + 1
-                found.append((index, Hypothesis((*hypothesis.tokens, token), total, length, token == EOS)))
+                total, length, ended = hypothesis.total + gain, hypothesis.length + 1, token == EOS
+                if self.wrong == "goes-on-though-finished" and hypothesis.finished:
+                    length, ended = hypothesis.length, True
+                found.append((index, Hypothesis((*hypothesis.tokens, token), total, length, ended)))
         return found
 
     def ends(self, beams: list[list[Hypothesis]]) -> bool:
@@ -160,7 +162,7 @@ WRONG_SEARCH = {
     "beam-starts-with-copies": ["copies"],
     "beam-sums-probabilities": ["probabilities"],
     "beam-sums-logits": ["logits"],
-    "decode-goes-on-after-eos": ["goes-on"],
+    "decode-goes-on-after-eos": ["goes-on", "goes-on-though-finished"],
     "beam-ends-early": ["ends-with-any", "ends-with-one-each"],
     "beam-parents-ignored": ["own-prefix"],
     "beam-penalty-inside": ["divides-inside"],

@@ -22,7 +22,7 @@ from .searching import Search, full_search, greedy, telling, wrong_search
 from .searching import beam_search as search_tables
 from .tables import EOS, PAD, certain, model_of, random_table, words
 from .toys import random_toys
-from .translators import asked, forgetting, sources, translator
+from .translators import asked, forgetting, greedy_task, sources, translator
 
 # greedy_decode
 
@@ -30,17 +30,19 @@ from .translators import asked, forgetting, sources, translator
 @check("greedy_decode", points=3)
 def test_greedy_agrees_with_forward(submission, draw):
     """With a Transformer and padded sources, greedy_decode writes what the model's own forward finds likeliest."""
-    model = translator(submission, draw)
     for side in ("right", "left"):
-        src = sources(draw, side)
+        model, src, right = greedy_task(submission, draw, side, max_len=8)
         expect_rows(
             submission.greedy_decode(model, src, 8),
-            greedy(asked(model, src), 8),
+            right,
             8,
-            lambda src=src: {
-                code: [greedy(several, 8) for several in ways]
-                for code, ways in forgetting(model, src).items()
-            },
+            lambda model=model, src=src, right=right: telling(
+                right,
+                {
+                    code: [greedy(several, 8) for several in ways]
+                    for code, ways in forgetting(model, src).items()
+                },
+            ),
         )
 
 
@@ -114,14 +116,24 @@ def test_beam_search_agrees_with_forward(submission, draw):
         finished_first = search_tables(several, replace(search, wrong="finished-first"))
         if found.margin > 1e-4 and found.rows == finished_first.rows:
             break
+
+    def run(src):
+        return submission.beam_search(model, src, search.max_len, search.beam, search.length_penalty)
+
+    def wrong():
+        without_masks = {
+            code: [search_tables(models, search).rows for models in ways]
+            for code, ways in forgetting(model, src).items()
+        }
+        return telling(found.rows, {**without_masks, **wrong_search(several, search)})
+
     expect_rows(
-        submission.beam_search(model, src, search.max_len, search.beam, search.length_penalty),
+        run(src),
         found.rows,
         search.max_len,
-        lambda: {
-            code: [search_tables(several, search).rows for several in ways]
-            for code, ways in forgetting(model, src).items()
-        },
+        wrong,
+        alone=lambda row: run(src[row : row + 1]),
+        alone_first=True,
     )
 
 

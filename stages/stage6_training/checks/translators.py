@@ -10,13 +10,14 @@ from torch import Tensor
 
 from grader.checks import expect
 
+from .searching import Rows, greedy, telling
 from .tables import PAD, SOS, VOCAB, Prefix
 
 Logits = Callable[[Tensor], Any]
 
 
 def translator(submission: Any, draw: Any) -> Any:
-    """A random Transformer that listens to its source, and never writes <pad>."""
+    """A random Transformer that listens to its source and to what it wrote, and never writes <pad>."""
     model = submission.probes.transformer(VOCAB, d_model=16, num_layers=2)
     model.to(draw.exact)
     weights = model.state_dict()
@@ -26,7 +27,7 @@ def translator(submission: Any, draw: Any) -> Any:
         scale = 0.5 if "embed" in name else 0.25 if value.dim() > 1 else 0.1
         norm = 1.0 if "norm" in name and name.endswith("weight") else 0.0
         weights[name] = draw.normal(*value.shape, dtype=draw.exact, scale=scale, shift=norm)
-        if name == "fc_out.weight" or name.endswith("cross_attn.w_o.weight"):
+        if name == "fc_out.weight" or (name.startswith("decoder") and name.endswith("attn.w_o.weight")):
             weights[name] *= 4
     weights["fc_out.bias"][PAD] = -100.0
     model.load_state_dict(weights)
@@ -82,6 +83,19 @@ FORGOTTEN = {
     "decode-causal-mask-forgotten": [(True, True, False), (False, False, False)],
 }
 """By code of the mistake: whether encoder, cross-attention and self-attention of the target have their masks."""
+
+
+def greedy_task(submission: Any, draw: Any, side: str, max_len: int) -> tuple[Any, Tensor, Rows]:
+    """A model and padded sources with which a forgotten mask shows, and what greedy decoding writes."""
+    while True:
+        model, src = translator(submission, draw), sources(draw, side)
+        right = greedy(asked(model, src), max_len)
+        wrong = {
+            code: [greedy([AskedWithoutMasks(model, row, *ways[0]) for row in src], max_len)]
+            for code, ways in FORGOTTEN.items()
+        }
+        if len(telling(right, wrong)) == len(FORGOTTEN):
+            return model, src, right
 
 
 def asked(model: Any, src: Tensor) -> list[Asked]:

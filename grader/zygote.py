@@ -78,6 +78,8 @@ class Zygote:
         self._controls: list[socket.socket] = [driver]
         self._children: dict[tuple[int, int], int] = {}
         """Pid by (control's descriptor, child's number)."""
+        self._judges: dict[int, socket.socket] = {}
+        """The zygote's end of a judge's control socket, by the judge's number."""
         self._cleaners: set[int] = set()
         self._reply(driver, READY, 0, os.getpid())
 
@@ -112,6 +114,7 @@ class Zygote:
             # The last descriptor is the zygote's own end of the judge's control socket.
             kept = socket.socket(fileno=fds.pop())
             self._controls.append(kept)
+            self._judges[number] = kept
         for fd in fds:
             os.close(fd)
         self._children[(control.fileno(), number)] = pid
@@ -120,6 +123,9 @@ class Zygote:
     def _end(self, control: socket.socket, number: int) -> None:
         pid = self._children.pop((control.fileno(), number), None)
         status = kill_tree(pid) if pid is not None else 0
+        judge_control = self._judges.pop(number, None) if control is self._driver else None
+        if judge_control is not None:
+            self._hang_up(judge_control)
         self._sweep()
         self._clean(os.path.join(self._scratch, f"{control.fileno()}-{number}"))
         self._reply(control, END, number, status)

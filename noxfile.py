@@ -86,6 +86,12 @@ def reset(session: nox.Session) -> None:
 
 
 @shared
+def corpus(session: nox.Session) -> None:
+    """Make the large corpus of stage 6, 10,000 sentence pairs, in data/generated."""
+    run(session, "data.generate", *session.posargs)
+
+
+@shared
 def gym(session: nox.Session) -> None:
     """Find out what is wrong with eight broken training runs: -- 3, then -- 3 --answer 2"""
     # On the reference where there is one, so that each run is broken in the one way it is meant to be.

@@ -25,6 +25,7 @@ NO_SUCH_NAME = re.compile(
 NO_SUCH_PACKAGE = re.compile(r"No module named '(?P<name>\w+)")
 NO_PYTHON = ("SyntaxError", "IndentationError", "TabError")
 STOPPED = 130
+REFUSED = 2
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -56,7 +57,8 @@ def run_demo(
     command = [sys.executable, "-m", f"{tree}.{stage.folder}.demo", *arguments]
     report = sys.stderr if file is None else file
     code, held = _run(command, root, report)
-    if code == 0 or code == STOPPED:
+    # A demo that refuses what it was given has said why, and so has one that was stopped.
+    if code in (0, STOPPED) or (code == REFUSED and not held):
         report.write(held)
         return code
     _explain(held, root, stage, tree, report)

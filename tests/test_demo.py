@@ -196,6 +196,16 @@ def test_a_traceback_that_was_dealt_with_is_shown_too(root: Path) -> None:
     assert "ZeroDivisionError: division by zero a remark" in text
 
 
+def test_a_demo_that_refuses_its_input_has_the_last_word(root: Path) -> None:
+    change(
+        root,
+        "stage2_adding/demo.py",
+        "import sys",
+        "import sys\nprint('line 3 has one column', file=sys.stderr)\nsys.exit(2)",
+    )
+    assert said(root) == (2, "line 3 has one column")
+
+
 def test_a_stage_without_a_demo_is_refused(root: Path) -> None:
     (root / "stages" / "stage2_adding" / "demo.py").unlink()
     with pytest.raises(UsageError, match=r"stages/stage2_adding/demo.py is not there\."):

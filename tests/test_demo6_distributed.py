@@ -33,10 +33,7 @@ OPTIONS = (
 ).split()
 
 
-@pytest.mark.parametrize("batches", [["--batch-size", "4"], ["--batch-size", "2", "--accumulate", "2"]])
-def test_two_processes_train_as_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: list[str]
-) -> None:
+def test_two_processes_train_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     for part, text in (("train", TRAIN), ("valid", VALID), ("test", VALID)):

@@ -78,8 +78,14 @@ class Trainer:
         checkpoints.refuse_another_run(found, self.path, self.corpus_name, self.settings, self.translator)
         last = checkpoints.translator_of(found, self.path, best=False)
         self.model.load_state_dict(last.model.state_dict())
-        self.optimizer.load_state_dict({"state": found.optimizer, "param_groups": found.param_groups})
-        self.scheduler.load_state_dict(found.scheduler)
+        try:
+            self.optimizer.load_state_dict({"state": found.optimizer, "param_groups": found.param_groups})
+            self.scheduler.load_state_dict(found.scheduler)
+        except (KeyError, ValueError) as error:
+            raise BadInput(
+                f"{self.path} does not fit this optimiser and schedule ({error}). Give --fresh to begin anew in its "
+                "place, or another --out"
+            ) from None
         self.history = found.history
         for entry in found.history:
             self.stopped = self.stopping.step(-entry["bleu"])

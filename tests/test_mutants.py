@@ -68,4 +68,5 @@ def test_codes_are_unique_in_the_course() -> None:
 def test_mistakes_belong_to_exercises(stage: Stage) -> None:
     exercises = {exercise.name for exercise in stage.exercises}
     for code, mistake in mistakes_of(stage).items():
-        assert mistake.exercise in exercises, code
+        # A mistake that several exercises can make names none: the line shown is in the exercise that was checked.
+        assert not mistake.exercise or mistake.exercise in exercises, code

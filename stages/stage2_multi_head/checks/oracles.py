@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from grader.checks import expect, mistake, raising_means
+from grader.failure import CheckFailed
 from grader.submission import Raising
 
 PROJECTIONS = ("w_q", "w_k", "w_v", "w_o")
@@ -81,13 +82,22 @@ def run_layer(attention: Any, query: Any, key: Any, value: Any, mask: Tensor | N
 
 
 def _wants_one_length(attention: Any, query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Whether the layer works as soon as there are as many keys as queries."""
+    """Whether the layer is right as soon as there are as many keys as queries, and raises when there are not."""
     longest = max(query.shape[1], key.shape[1])
     if query.shape[1] == key.shape[1]:
         return False
     same = [F.pad(tensor, (0, 0, 0, longest - tensor.shape[1])) for tensor in (query, key, value)]
     try:
-        attention(*same)
+        output, attended = attention(*same)
+        output, attended = returned(output, "output"), returned(attended, "weights")
+    except CheckFailed:  # Raising is one too: then it does not work with as many keys as queries either
+        return False
+    if attended.dim() != 4 or query.shape[-1] % attended.shape[1] or attended.shape[-1] != longest:
+        return False
+    right, _ = torch_attention(attention.state_dict(), attended.shape[1], *same)
+    if right.shape != output.shape or not torch.allclose(output, right, atol=1e-4):
+        return False
+    try:
         attention(query, key, value)
     except Raising as failure:
         return failure.raised is not None and failure.raised.type == "RuntimeError"

@@ -138,16 +138,6 @@ def sequences_after_padding(sequences: list[list[int]], max_len: int) -> list[li
     return sequences
 
 
-def loss_of_views(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
-    """`sequence_loss` of tensors that are not contiguous, as slices are not."""
-    from .training import sequence_loss
-
-    wide_logits = torch.cat([logits, logits], dim=1)
-    wide_targets = torch.cat([targets, targets], dim=1)
-    seq = targets.shape[1]
-    return sequence_loss(wide_logits[:, seq:], wide_targets[:, seq:], pad_id)
-
-
 # Decoding
 
 

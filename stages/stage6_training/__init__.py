@@ -1,0 +1,1 @@
+"""Stage 6: training, and a translator from Chinese to English."""

@@ -1,0 +1,12 @@
+"""Loops without end."""
+
+import torch
+
+
+def padding_mask(tokens, pad_id=0):
+    return (tokens != pad_id)[:, None, None, :]
+
+
+def causal_mask(length, device=None):
+    while True:
+        pass

@@ -1,0 +1,14 @@
+"""Kills itself."""
+
+import os
+import signal
+
+import torch
+
+
+def padding_mask(tokens, pad_id=0):
+    return (tokens != pad_id)[:, None, None, :]
+
+
+def causal_mask(length, device=None):
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,14 @@
+"""Looks a name up."""
+
+import socket
+
+import torch
+
+
+def padding_mask(tokens, pad_id=0):
+    return (tokens != pad_id)[:, None, None, :]
+
+
+def causal_mask(length, device=None):
+    socket.getaddrinfo('example.org', 80)
+    return torch.ones(1, 1, length, length, dtype=torch.bool, device=device).tril()

@@ -1,0 +1,11 @@
+"""Returns a tensor of no numbers and a huge shape."""
+
+import torch
+
+
+def padding_mask(tokens, pad_id=0):
+    return (tokens != pad_id)[:, None, None, :]
+
+
+def causal_mask(length, device=None):
+    return torch.ones(0, 1 << 40, dtype=torch.bool)

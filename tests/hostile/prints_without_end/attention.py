@@ -1,0 +1,12 @@
+"""Prints without end."""
+
+import torch
+
+
+def padding_mask(tokens, pad_id=0):
+    return (tokens != pad_id)[:, None, None, :]
+
+
+def causal_mask(length, device=None):
+    while True:
+        print('x' * 100_000)

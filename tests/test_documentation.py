@@ -20,7 +20,7 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "stages").glob("*/README.md")),
 ]
-EXTERNAL = ("git clone ", "cd ", "python -m pip install ")
+EXTERNAL = ("git clone ", "cd ", "docker ", "python -m pip install ")
 QUICK = {"nox -l", "python -m grader schema"}
 PLAIN = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR")}
 
@@ -36,7 +36,8 @@ def blocks(path: Path, *languages: str) -> list[str]:
 
 def commands_of(path: Path) -> list[str]:
     """The commands in a document's console blocks, one by one, without comments and environment variables."""
-    lines = [line for block in blocks(path, "console", "bash", "sh") for line in block.splitlines()]
+    shell = [block.replace("\\\n", " ") for block in blocks(path, "console", "bash", "sh")]
+    lines = [line for block in shell for line in block.splitlines()]
     lines += [
         line
         for block in blocks(path, "")

@@ -35,7 +35,19 @@ class Returned:
         )
 
     def __getattr__(self, name: str) -> Any:
-        raise CheckFault(f"a check uses .{name} of a returned value: pass it to expect(...) first")
+        if name.startswith("__"):
+            raise CheckFault(f"a check uses .{name} of a returned value: pass it to expect(...) first")
+        raise self._no_module()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._no_module()
+
+    def _no_module(self) -> CheckFailed:
+        """Of a value that is used as only a module can be: a fault of the check would show with the solution."""
+        return CheckFailed(
+            f"{self._source} gave {described(self._value)}, where an nn.Module was expected.",
+            next_step="Let the class inherit from nn.Module, and begin its __init__ with super().__init__().",
+        )
 
     def __bool__(self) -> bool:
         raise CheckFault("a check asks whether a returned value is true: pass it to expect(...) first")

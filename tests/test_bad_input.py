@@ -125,7 +125,10 @@ def test_what_comes_back_is_named(
     mine = [check for check in of(result, "causal_mask") if check.status != "passed"]
     assert {check.status for check in mine} <= {status, "error"}
     assert any(words.lower() in everything_said(check).lower() for check in mine)
-    assert sum(check.points for check in of(result, "causal_mask")) <= sum(check.max_points for check in mine) / 2
+    assert (
+        sum(check.points for check in of(result, "causal_mask"))
+        <= sum(check.max_points for check in mine) / 2
+    )
 
 
 def test_nan_is_named(engine: Engine, tmp_path: Path) -> None:
@@ -179,6 +182,17 @@ def test_a_wrong_signature(engine: Engine, tmp_path: Path) -> None:
     assert {check.status for check in mine} == {"error"}
     assert "causal_mask()" in everything_said(mine[0])
     assert mine[0].diagnosis is not None and mine[0].diagnosis.code == "general/wrong-signature"
+
+
+@pytest.mark.parametrize("instead", ["None", "object()", "torch.zeros(2)", "3", "(1, 2)"])
+def test_a_layer_that_is_none_is_the_submissions_own_mistake(
+    engine: Engine, tmp_path: Path, instead: str
+) -> None:
+    source = SOLUTION + f"\n\ndef SingleHeadAttention(d_model, d_k):\n    return {instead}\n"
+    result = grade(engine, tmp_path, source, "SingleHeadAttention")
+    assert {check.status for check in result.checks} == {"failed"}
+    assert result.score == 0
+    assert all("nn.Module" in everything_said(check) for check in result.checks)
 
 
 def test_what_was_printed_is_shown_with_a_failure(engine: Engine, tmp_path: Path) -> None:

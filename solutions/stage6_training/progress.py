@@ -94,7 +94,7 @@ class LiveProgress(Progress):
         self.live.console.print(text, markup=False, highlight=False)
 
     def epoch_begins(self, epoch: int, batches: int) -> None:
-        self.bar.update(self.task, epoch=epoch, completed=0, total=batches)
+        self.bar.reset(self.task, epoch=epoch, total=batches)
 
     def step(self, batches: int, loss: float) -> None:
         self.bar.update(self.task, advance=batches, loss=f"{loss:.3f}")

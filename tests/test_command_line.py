@@ -61,7 +61,7 @@ def test_a_mistake_exits_1_and_names_the_line(tmp_path: Path) -> None:
         (("grade", "stage1", "--submission", "no/such/folder"), "--submission DIR"),
         (("grade", "stage1", "--device", "tpu"), "cpu, cuda or mps"),
         (("grade", "stage1", "-k", "nothing_like_it"), "matches no check"),
-        (("grade", "stage1", "--seed", "x"), "x"),
+        (("grade", "stage1", "--seed", "x"), "--seed"),
         (("grade", "stage1", "--json", "/dev/null/x.json", "--submission", "solutions"), "--json FILE"),
         (("no-such-command",), "no-such-command"),
         (("reset", "stage99"), "stage1"),

@@ -13,6 +13,9 @@ from grader.mistakes import Catalogue, stage_mistakes
 ROOT = Path(__file__).resolve().parent.parent
 STAGES = load_course(ROOT).stages
 
+QUICK = "not for_real"
+"""Leaves out the checks that train a model for seconds, for tests that grade many submissions."""
+
 
 class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A wrong edit of the solution."""

@@ -13,6 +13,8 @@ from grader.local import LocalWorkers
 from grader.runner import Runner
 
 SEEDS = 200
+SEEDS_FOR_REAL = 3
+"""For the checks that train a model for seconds. Their own comment says how it went with ten."""
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
@@ -26,6 +28,8 @@ def test_the_solution_passes_with_200_seeds(stage: Stage, course: Course) -> Non
         run = Run(ROOT, course, stage, ROOT / "solutions", Options(seed=seed, debug=True))
         runner = Runner(run.job, LocalWorkers())
         for declared in run.declared:
+            if "for_real" in declared.function and seed >= SEEDS_FOR_REAL:
+                continue
             result = runner.run(declared, functions[declared.id])
             assert result.status == "passed", (
                 seed,

@@ -164,7 +164,7 @@ def test_the_last_short_group_is_stepped_too(submission, draw):
 @check("train_epoch", points=2)
 def test_padding_is_what_the_model_says(submission, draw):
     """train_epoch and its accumulation take model.pad_id for padding, and sources may be padded on either side."""
-    with made_of(submission, draw, *ACCUMULATION):
+    with made_of(submission, draw, test_loss_skips_the_padding_that_was_given, *ACCUMULATION):
         for side in ("left", "right"):
             batches = random_batches(
                 draw, [(7, 4), (3, 6, 5), (5, 3)], TGT_VOCAB - 2, pad_id=TGT_VOCAB - 3, side=side

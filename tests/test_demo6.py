@@ -168,7 +168,7 @@ def test_a_finished_run_is_reported_again_and_fresh_begins_anew(
 def test_training_stops_when_bleu_no_longer_rises(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scores = iter([3.0, 7.0, 7.0, 5.0, 50.0, 50.0])
+    scores = iter([3.0, 7.0, 7.0, 5.0, 11.0, 12.0, 13.0, 14.0])  # four epochs, then the last and the best
     monkeypatch.setattr(trainer, "corpus_bleu", lambda hypotheses, references: (next(scores), "signature"))
     assert train(corpus, tmp_path / "out", "--patience", "2", epochs=9) == 0
     assert [entry["bleu"] for entry in history(tmp_path / "out")] == [3.0, 7.0, 7.0, 5.0]

@@ -67,8 +67,8 @@ def early_loss(run: runs.Run) -> float:
 SYMPTOMS = [
     (1, number("words right"), 0.8, 0.4),
     (1, number("loss at the end"), 0.2, 0.7),
-    (2, number("words right"), 0.75, 0.6),
-    (2, early_loss, 1.35, 1.4),
+    (2, number("words right"), 0.7, 0.45),
+    (2, early_loss, 1.3, 1.45),
     (3, number("words right"), 0.8, 0.5),
     (3, on_padding, 0.0, 0.05),
     (4, number("words that change when written five times"), 0.0, 0.2),

@@ -80,7 +80,8 @@ class Section:
     @property
     def concerns_a_file(self) -> bool:
         """Whether several exercises have one and the same trouble, such as a file that is no Python."""
-        alone = len(self.problems) == 1 and self.problems[0].check.diagnosis is None
+        first = self.problems[0].check
+        alone = len(self.problems) == 1 and first.diagnosis is None and first.status != "failed"
         return alone and len(self.exercises) > 1
 
     @property

@@ -17,8 +17,8 @@ from torch import Tensor
 from grader.checks import expect, fail, mistake
 from grader.failure import CheckFailed
 
-from .oracles import Shapes, TorchDecoder, Weights, layer_shapes, stack_shapes
-from .wrong_layers import Case, layer_mistakes, nearest, norm, stack_mistakes
+from .oracles import Shapes, TorchDecoder, Weights, layer_shapes, part, stack_shapes
+from .wrong_layers import Case, attend, feed, layer_mistakes, nearest, norm, stack_mistakes
 
 BATCH, D_MODEL, HEADS, D_FF, LAYERS = 2, 12, 3, 20, 2
 TGT_LEN, SRC_LEN, SAME_LEN = 5, 7, 6
@@ -115,12 +115,50 @@ def accepts(call: Callable[[], Any]) -> bool:
 
 def layer_equals(submission: Any, draw: Any, case: Case) -> None:
     """A lone decoder layer gives what PyTorch's gives, with the same weights."""
-    returned = make_layer(submission, case)(case.x, case.memory, case.tgt_mask, case.memory_mask)
+    layer = make_layer(submission, case)
+    returned = layer(case.x, case.memory, case.tgt_mask, case.memory_mask)
     expected = right(case)
     look = expect(returned, "the output of the decoder layer", dims=VECTORS)
     if not same(look.tensor(finite=False), expected):
         layer_drops_in_training_only(submission, draw)
-    look.equals(expected, mistakes=layer_mistakes(returned, case))
+    try:
+        look.equals(expected, mistakes=layer_mistakes(returned, case))
+    except CheckFailed as failure:
+        if failure.mistake is None:
+            earlier_parts_are_right(layer, case)
+        raise
+
+
+def earlier_parts_are_right(layer: Any, case: Case) -> None:
+    """The parts that come from earlier stages do what PyTorch's do; a learner may have broken one there."""
+    weights = {name: part(case.weights, name) for name in ("self_attn", "cross_attn", "feed_forward")}
+    hidden = causal(case.x.shape[1])
+    for name in ("self_attn", "cross_attn"):
+        for mask in (None, hidden):
+            output, _ = getattr(layer, name)(case.x, case.x, case.x, *(() if mask is None else (mask,)))
+            expected = attend(weights[name], case.x, case.x, case.x, mask, case.num_heads)
+            part_is_right(
+                name, output, expected, "nn.MultiheadAttention", "stage 2", ", or of stage 1 below it"
+            )
+    for name in NORMS:
+        part_is_right(
+            name, getattr(layer, name)(case.x), norm(case.weights, name, case.x), "nn.LayerNorm", "stage 4"
+        )
+    expected = feed(weights["feed_forward"], case.x, case.activation)
+    part_is_right("feed_forward", layer.feed_forward(case.x), expected, "PyTorch's layers", "stage 4")
+
+
+def part_is_right(
+    name: str, returned: Any, expected: Tensor, judge: str, stage: str, below: str = ""
+) -> None:
+    """A part of a layer, called by itself, gives what PyTorch's gives."""
+    found = expect(returned, f"the output of {name}").value()
+    if not isinstance(found, Tensor) or not same(found, expected):
+        fail(
+            f"The {name} inside your layer, called by itself, differs from {judge} with the same weights. "
+            f"That is code of {stage}{below}.",
+            next_step=f"Mend {stage} first: nox -s {stage.replace(' ', '')} tells more.",
+        )
 
 
 def layer_is_right(submission: Any, draw: Any, norm_first: bool = True, activation: str = "relu") -> None:

@@ -151,6 +151,13 @@ def norm(weights: Weights, name: str, x: Tensor) -> Tensor:
     return F.layer_norm(x, x.shape[-1:], weights[f"{name}.weight"], weights[f"{name}.bias"])
 
 
+def feed(weights: Weights, x: Tensor, activation: str) -> Tensor:
+    """The feed-forward network, without dropout."""
+    one, two = part(weights, "linear1"), part(weights, "linear2")
+    hidden = getattr(F, activation)(F.linear(x, one["weight"], one["bias"]))
+    return F.linear(hidden, two["weight"], two["bias"])
+
+
 def run_layer(case: Case, flaw: Layer = SOUND_LAYER) -> Tensor:
     """What a layer wired like `flaw` gives."""
     weights, memory = case.weights, case.memory
@@ -171,9 +178,7 @@ def run_layer(case: Case, flaw: Layer = SOUND_LAYER) -> Tensor:
                 "swapped": (memory, target),
             }[flaw.cross]
             return attend(cross, asks, answers, answers, masks[flaw.cross_mask], case.num_heads)
-        activate = getattr(F, flaw.activation or case.activation)
-        one, two = part(weights, "feed_forward.linear1"), part(weights, "feed_forward.linear2")
-        return F.linear(activate(F.linear(query, one["weight"], one["bias"])), two["weight"], two["bias"])
+        return feed(part(weights, "feed_forward"), query, flaw.activation or case.activation)
 
     stream = case.x
     for name, norm_name in zip(flaw.branches, flaw.norms, strict=True):

@@ -194,5 +194,7 @@ def test_the_driver_leaves_torch_to_the_zygote() -> None:
         "    engine.grade(course.stages[0], ROOT / 'solutions', Options(selection='causal_mask'))\n"
         "print([name for name in ('torch', 'numpy', 'pytest', 'matplotlib') if name in sys.modules])\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

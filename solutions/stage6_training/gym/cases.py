@@ -173,7 +173,7 @@ CASES = (
         how_to_tell=(
             "The gradients peak in both runs, more than a hundred times as long as usual. What counts is the loss "
             "after it: in the healthy run the next batch is as good as the one before, in the broken one it takes "
-            "a hundred steps to come back. So in one of them the peak has reached the weights. Clipping must "
+            "dozens of steps to come back. So in one of them the peak has reached the weights. Clipping must "
             "stand between `backward` and `step`; after the step it shortens a gradient that nobody uses any "
             "more. That fault does the damage here: with clipping in its place the run is healthy. The second "
             "fault shows only without the first line of defence: Adam divides by a running root mean square, and "

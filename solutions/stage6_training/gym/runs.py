@@ -67,7 +67,7 @@ def case1(broken: bool) -> Run:
 
 def case2(broken: bool) -> Run:
     """Post-norm, without warm-up."""
-    settings = replace(HEALTHY, norm_first=False, num_layers=3)
+    settings = replace(HEALTHY, norm_first=False, num_layers=3, steps=250)
     return seen(*trained(replace(settings, warmup=0) if broken else settings))
 
 

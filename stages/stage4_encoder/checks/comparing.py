@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from grader.checks import expect
+from grader.checks import expect, fail
 from grader.failure import CheckFailed
 
-from .building import agrees, loaded, new_layer
+from .building import agrees, loaded, new_layer, new_layer_norm
 from .oracles import Settings, Weights, number_of_layers, part, torch_encoder, torch_layer
 from .wrong_encoders import (
     Parts,
@@ -30,15 +31,44 @@ Makers = tuple[Any, Any]
 
 
 def expect_layer_norm(
-    output: Any, x: Tensor, weights: Weights, eps: float = 1e-5, further: Weights | None = None
+    output: Any,
+    x: Tensor,
+    weights: Weights,
+    eps: float = 1e-5,
+    further: dict[str, Any] | None = None,
+    atol: float | None = None,
 ) -> None:
     """`output` is what F.layer_norm makes of `x`; `further` are outputs of more mistakes, by code."""
     arguments = (x, weights["weight"], weights["bias"], eps)
     expect(output, f"the normalised tokens for eps={eps}", dims=STREAM if x.dim() == 3 else None).equals(
         layer_norm(*arguments),
         mistakes=layer_norm_mistakes(*arguments) | (further or {}),
-        facts={"d_model": x.size(-1)},
+        facts={"d_model": x.size(-1), "eps": eps},
+        atol=atol,
     )
+
+
+def eps_is_right(submission: Any, draw: Any) -> None:
+    """`LayerNorm` adds the eps that it was given, 1e-5 if none, inside the root.
+
+    Tokens are small here. At variance 1, one eps cannot be told from another, nor from none.
+    """
+    for eps, scale in ((1e-5, 1e-3), (0.1, 1.0)):
+        norm, weights = new_layer_norm(submission, draw, 6, eps)
+        x = draw.normal(2, 3, 6, dtype=draw.exact, scale=scale)
+        x[0, 1] = 3.0
+        further = {"layer-norm-eps-ignored": _with_other_eps(x, weights, eps)}
+        expect_layer_norm(norm(x), x, weights, eps, further)
+    fresh = {"weight": torch.ones(6, dtype=draw.exact), "bias": torch.zeros(6, dtype=draw.exact)}
+    x = draw.normal(2, 3, 6, dtype=draw.exact, scale=1e-3)
+    further = {"layer-norm-eps-default": _with_other_eps(x, fresh, 1e-5)}
+    expect_layer_norm(submission.LayerNorm(6).to(draw.exact)(x), x, fresh, further=further)
+
+
+def _with_other_eps(x: Tensor, weights: Weights, eps: float) -> list[Tensor]:
+    """What comes out with the numbers that people, and other libraries, write in place of `eps`."""
+    usual = (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)
+    return [layer_norm(x, weights["weight"], weights["bias"], other) for other in usual if other != eps]
 
 
 def expect_feed_forward(output: Any, x: Tensor, weights: Weights, activation: str) -> None:
@@ -65,11 +95,27 @@ def expect_layer(
             mistakes=layer_mistakes(x, weights, settings, mask),
             facts=settings_facts(settings),
         )
-    except CheckFailed:
+    except CheckFailed as failure:
         if not _is_made_by(output, lambda: wire(OwnParts(*parts, weights, settings, mask), x, settings)):
+            if failure.mistake is None:
+                attention_is_right(parts, x, weights, settings)
             raise
         return False
     return True
+
+
+def attention_is_right(parts: Makers, x: Tensor, weights: Weights, settings: Settings) -> None:
+    """The `self_attn` of a layer does what PyTorch's attention does; a learner may have broken it in stage 1 or 2."""
+    layer, _ = new_layer(*parts, settings, weights)
+    causal = torch.ones(x.size(1), x.size(1), dtype=torch.bool).tril()
+    for mask in (None, causal):
+        output, _ = layer.self_attn(x, x, x, *(() if mask is None else (mask,)))
+        if not agrees(_plain(output), Parts(weights, settings, mask).attend(x), tolerance=1e-6):
+            fail(
+                "The self_attn inside your layer, called by itself, differs from nn.MultiheadAttention with the same "
+                "weights. That is code of stage 2, or of stage 1 below it.",
+                next_step="Mend stage 2 first: nox -s stage2 tells more.",
+            )
 
 
 def expect_encoder(

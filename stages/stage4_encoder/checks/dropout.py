@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import gelu
 
 from grader.checks import expect, fail, mistake
 
@@ -19,6 +20,7 @@ from .oracles import Settings, Weights, feed_forward_shapes
 from .wrong_encoders import layer_norm
 
 BIAS = 5.0
+GELU_OF_1, GELU_OF_2 = (float(value) for value in gelu(torch.tensor([1.0, 2.0], dtype=torch.float64)))
 
 
 def same(found: Tensor, *values: float) -> bool:
@@ -29,10 +31,10 @@ def same(found: Tensor, *values: float) -> bool:
 # Inside FeedForward
 
 
-def network_of_ones(submission: Any, draw: Any, dropout: float) -> Any:
+def network_of_ones(submission: Any, draw: Any, **options: Any) -> Any:
     """A `FeedForward(6, 9)` whose hidden features are all 1 for an input of ones.
 
-    Each output feature copies one hidden feature and adds 5, so it is 6 when nothing is dropped.
+    Each output feature copies one hidden feature and adds 5, so it is 6 when nothing is dropped (with relu).
     """
     weights = {
         name: torch.zeros(shape, dtype=draw.exact) for name, shape in feed_forward_shapes(6, 9).items()
@@ -40,7 +42,7 @@ def network_of_ones(submission: Any, draw: Any, dropout: float) -> Any:
     weights["linear1.weight"][:, 0] = 1.0
     weights["linear2.weight"][:, :6] = torch.eye(6)
     weights["linear2.bias"][:] = BIAS
-    return loaded(submission.FeedForward(6, 9, dropout=dropout), weights, draw)[0]
+    return loaded(submission.FeedForward(6, 9, **options), weights, draw)[0]
 
 
 def output_for_ones(network: Any, draw: Any) -> Tensor:
@@ -71,6 +73,18 @@ def name_feed_forward_dropout(found: Tensor) -> None:
     if same(found, BIAS, BIAS + kept) and kept > 1:
         mistake("ffn-dropout-rate-ignored", asked=0.5, seen=f"{1 - 1 / kept:.2g}")
     fail("The output of FeedForward in training fits no dropout, at the rate 0.5, on its hidden features.")
+
+
+def name_dropout_before_gelu(found: Tensor) -> None:
+    """Ends the check where GELU saw what dropout had doubled. With ReLU the order of the two makes no difference."""
+    if not same(found, BIAS, BIAS + GELU_OF_1 * 2) and same(found, BIAS, BIAS + GELU_OF_2):
+        mistake("ffn-dropout-before-activation")
+
+
+def rate_of(ones: Tensor) -> float:
+    """The rate of a dropout, by what it made of many ones."""
+    kept = float(ones.max())
+    return round(1 - 1 / kept, 6) if kept >= 1 else 0.0
 
 
 # On the branches of a layer

@@ -12,14 +12,33 @@ from .building import (
     agrees,
     constant_branches,
     expect_gradients,
+    loaded,
     new_encoder,
     new_layer,
     new_layer_norm,
     ring_mask,
 )
-from .comparing import STREAM, expect_encoder, expect_layer, expect_layer_norm, settings_facts
-from .dropout import branch_stories, name_feed_forward_dropout, network_of_ones, output_for_ones, same, tells
-from .oracles import Settings, layer_shapes, leaves, parameter_gradients, torch_encoder, torch_layer
+from .comparing import STREAM, eps_is_right, expect_encoder, expect_layer, expect_layer_norm, settings_facts
+from .dropout import (
+    BIAS,
+    branch_stories,
+    name_dropout_before_gelu,
+    name_feed_forward_dropout,
+    network_of_ones,
+    output_for_ones,
+    rate_of,
+    same,
+    tells,
+)
+from .oracles import (
+    Settings,
+    encoder_shapes,
+    layer_shapes,
+    leaves,
+    parameter_gradients,
+    torch_encoder,
+    torch_layer,
+)
 from .parts import made_of
 from .wrong_encoders import SURE_IN_ENCODER, SURE_IN_LAYER, encoder_mistakes
 
@@ -29,12 +48,7 @@ from .wrong_encoders import SURE_IN_ENCODER, SURE_IN_LAYER, encoder_mistakes
 @check("LayerNorm", points=2)
 def test_layer_norm_adds_eps_inside_the_root(submission, draw):
     """LayerNorm divides by sqrt(variance + eps), with the eps it was given; a constant token gives the bias."""
-    for eps, scale in ((1e-5, 1e-3), (0.1, 1.0)):
-        norm, weights = new_layer_norm(submission, draw, 6, eps)
-        x = draw.normal(2, 3, 6, dtype=draw.exact, scale=scale)
-        x[0, 1] = 3.0
-        ignored = F.layer_norm(x, (6,), weights["weight"], weights["bias"], 1e-5)
-        expect_layer_norm(norm(x), x, weights, eps, further={"layer-norm-eps-ignored": ignored})
+    eps_is_right(submission, draw)
 
 
 @check("LayerNorm", points=2)
@@ -57,18 +71,19 @@ def test_layer_norm_survives_a_large_mean(submission, draw):
 @check("LayerNorm", points=1)
 def test_layer_norm_takes_any_number_of_axes(submission, draw):
     """LayerNorm normalises the last axis, however many axes stand before it."""
-    for shape in ((2, 3, 4, 6), (3, 6), (6,)):
-        norm, weights = new_layer_norm(submission, draw, 6)
-        x = draw.normal(*shape, dtype=draw.exact)
-        variance, mean = torch.var_mean(x, dim=min(2, x.dim() - 1), correction=0, keepdim=True)
-        third = (x - mean) * torch.rsqrt(variance + 1e-5) * weights["weight"] + weights["bias"]
-        expect_layer_norm(norm(x), x, weights, further={"layer-norm-axis-from-front": third})
+    with made_of(submission, draw, eps_is_right):
+        for shape in ((2, 3, 4, 6), (3, 6), (6,)):
+            norm, weights = new_layer_norm(submission, draw, 6)
+            x = draw.normal(*shape, dtype=draw.exact)
+            variance, mean = torch.var_mean(x, dim=min(2, x.dim() - 1), correction=0, keepdim=True)
+            third = (x - mean) * torch.rsqrt(variance + 1e-5) * weights["weight"] + weights["bias"]
+            expect_layer_norm(norm(x), x, weights, further={"layer-norm-axis-from-front": third})
 
 
 @check("LayerNorm", points=2)
 def test_layer_norm_passes_gradients_through_its_statistics(submission, draw):
     """Gradients through LayerNorm equal those of F.layer_norm, for its input, weight and bias."""
-    with made_of(submission, draw, test_layer_norm_leaves_its_input_alone):
+    with made_of(submission, draw, test_layer_norm_leaves_its_input_alone, eps_is_right):
         norm, weights = new_layer_norm(submission, draw, 6)
         x, cotangent = draw.normal(2, 3, 6, dtype=draw.exact), draw.normal(2, 3, 6, dtype=draw.exact)
         inputs = leaves({"the input x": x, **weights})
@@ -105,6 +120,14 @@ def test_feed_forward_drops_hidden_features(submission, draw):
         public.test_feed_forward_is_two_linear_maps_around_relu(submission, draw)
     network.train()
     name_feed_forward_dropout(output_for_ones(network, draw))
+    network = network_of_ones(submission, draw, dropout=0.5, activation="gelu")
+    network.train()
+    name_dropout_before_gelu(output_for_ones(network, draw))
+    network = network_of_ones(submission, draw)
+    network.train()
+    rate = rate_of(output_for_ones(network, draw) - BIAS)
+    if rate != 0.1:
+        mistake("ffn-default-dropout", seen=rate)
 
 
 PARTS = (
@@ -180,10 +203,27 @@ def test_layer_hands_dropout_on(submission, draw):
         if same(fed, 0.0, 1.0, 2.0) or not same(fed, *(0.4 * kept for kept in range(11))):
             mistake("encoder-ffn-dropout-not-handed-on")
 
+        layer, _ = loaded(submission.EncoderLayer(4, 2, 5), silent | CONSTANT_ATTENTION, draw)
+        name_other_defaults(layer, x, "encoder-layer-defaults")
+
         layer, _ = new_layer(submission, draw, settings, dropout=0.0)
         in_eval = expect(layer(x), "the output in eval mode", dims=STREAM).tensor(shape=(6, 5, 4))
         layer.train()
         expect(layer(x), "the output with dropout=0 in training", dims=STREAM).equals(in_eval)
+
+
+CONSTANT_ATTENTION = {"self_attn.w_o.bias": torch.ones(4)}
+"""All other weights are 0, norms included: a pre-norm layer adds 1 to its stream, a post-norm one leaves 0."""
+
+
+def name_other_defaults(layer, x, code):
+    """Ends the check unless the layer, of `CONSTANT_ATTENTION` and made with defaults, is pre-norm at the rate 0.1."""
+    layer.train()
+    output = expect(layer(x), "the output in training", dims=STREAM).tensor(shape=tuple(x.shape))
+    if same(output, 0.0):
+        mistake(code, argument="norm_first", seen=False, default=True)
+    if rate_of(output - x) != 0.1:
+        mistake(code, argument="dropout", seen=rate_of(output - x), default=0.1)
 
 
 # EncoderLayer: properties
@@ -337,3 +377,16 @@ def test_encoder_hands_dropout_on(submission, draw):
         half.train()
         if not agrees(output(at_rate_0), in_eval) or agrees(output(half), output(half)):
             mistake("encoder-stack-dropout-lost")
+
+        settings = Settings(4, 2, 5)
+        default = submission.Encoder(2, 4, 2, 5)
+        if "norm.weight" not in default.shapes():
+            mistake("encoder-stack-defaults", argument="norm_first", seen=False, default=True)
+        silent = {
+            name: torch.zeros(shape, dtype=draw.exact) for name, shape in encoder_shapes(2, settings).items()
+        }
+        constant = {f"layers.0.{name}": value for name, value in CONSTANT_ATTENTION.items()}
+        loaded(default, silent | constant, draw)
+        name_other_defaults(
+            default.layers[0], draw.normal(6, 5, 4, dtype=draw.exact), "encoder-stack-defaults"
+        )

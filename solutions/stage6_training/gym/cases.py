@@ -58,12 +58,14 @@ CASES = (
         right=2,
         words=("warm",),
         how_to_tell=(
-            "Look at the first fifty steps. The broken run falls no faster than the other, though its rate is at the "
-            "peak from the first step on; then it stays on a plateau on which the healthy one spent a short time "
-            "only. With post-norm the gradients of the last layers are large at the start, and Adam's averages hold "
-            "almost nothing yet, so the first steps are large and blind. What they break takes long to mend. Rising "
-            "slowly to the peak avoids it; so does pre-norm, in which the stream passes the norms by. Without "
-            "positions it would stay on the plateau for ever: the order of the letters could not be known."
+            "Look at the first fifty steps. The broken run rushes ahead for a few of them, down to about 2.4: "
+            "little better than knowing that there are ten letters, which is log 10 = 2.3. There the curve bends, "
+            "and creeps from then on; the healthy one comes later and passes it. With post-norm the gradients of "
+            "the last layers are large at the start, and Adam's averages hold almost nothing yet, so the first "
+            "steps are large and blind, and what they break takes long to mend. Rising slowly to the peak avoids "
+            "it; so does pre-norm, in which the stream passes the norms by. If gradients were not clipped, or "
+            "added up for want of `zero_grad`, their norm would show peaks or grow, and it does neither. Without "
+            "positions the order of the letters could not be known, and the curve would not creep but stop."
         ),
         mend="lr = peak    →    lr = peak * min(1, (step + 1) / warmup),   or norm_first=True.",
     ),
@@ -111,7 +113,7 @@ CASES = (
         mend="model.eval() before writing and before measuring, and model.train() again before the next epoch.",
     ),
     Case(
-        title="A third of the loss, and nobody is better off",
+        title="Less than half the loss, and nobody is better off",
         story="Words are padded to 14 letters here. After 100 steps the broken run reports a far lower loss.",
         run=runs.case5,
         answers=(

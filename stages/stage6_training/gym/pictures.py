@@ -45,5 +45,5 @@ def draw(path: Path, title: str, healthy: Run, broken: Run) -> None:
 def draw_map(axes: Axes, run: Run, title: str) -> None:
     axes.imshow(run.map.weights.numpy(), cmap="Blues", vmin=0, vmax=1)
     axes.set(title=title, xlabel="key", ylabel="query (token read)")
-    axes.set_xticks(range(len(run.map.keys)), run.map.keys)
+    axes.set_xticks(range(len(run.map.keys)), run.map.keys, rotation=90)
     axes.set_yticks(range(len(run.map.queries)), run.map.queries)

@@ -185,8 +185,8 @@ def clipped(gradient: list[Tensor], clip: float | None) -> list[Tensor]:
     """Scaled down to the norm `clip`, all together."""
     if clip is None:
         return gradient
-    norm = torch.stack([part.norm() for part in gradient]).norm()
-    return [part * min(1.0, clip / float(norm)) for part in gradient]
+    norm = float(torch.stack([part.norm() for part in gradient]).norm())
+    return [part * min(1.0, clip / (norm + 1e-6)) for part in gradient]
 
 
 def wrong_outcomes(weights: Weights, batches: Batches, task: Task) -> dict[str, list[Callable[[], Tensor]]]:

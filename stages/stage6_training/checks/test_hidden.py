@@ -180,7 +180,7 @@ def test_clip_is_the_norm_that_was_given(submission, draw):
     with made_of(submission, draw, *STEPS, public.test_gradients_are_clipped_before_the_step):
         batches = random_batches(draw, [(6, 4), (3, 7, 5)], TGT_VOCAB - 2)
         for clip in (1.7, 1.0, None):
-            expect_trained(submission, draw, batches, Task(lr=0.3, clip=clip), scale=20.0)
+            expect_trained(submission, draw, batches, Task(lr=0.02, clip=clip), scale=20.0)
 
 
 @check("train_epoch", points=2)
@@ -195,8 +195,8 @@ def test_a_group_is_clipped_and_scheduled_as_one(submission, draw):
     ):
         lengths = [(7, 6), (3,), (4, 3, 5), (3, 3), (8, 7)]
         batches = random_batches(draw, lengths, TGT_VOCAB - 2)
-        expect_trained(submission, draw, batches, Task(accumulate=2, lr=1.0, clip=0.1))
-        expect_trained(submission, draw, batches, Task(accumulate=2, lr=1.0, rates=(0.5, 0.1, 0.9, 0.3)))
+        expect_trained(submission, draw, batches, Task(accumulate=2, lr=0.02, clip=1.5), scale=20.0)
+        public.expect_scheduled_groups(submission, draw)
 
 
 @check("train_epoch", points=1)
@@ -245,14 +245,16 @@ def test_evaluation_records_no_gradients(submission, draw):
 @check("EarlyStopping", points=1)
 def test_nan_is_no_gain(submission, draw):
     """A loss that is NaN is no gain: it counts towards the patience, and best_loss stays."""
-    for values in ([2.0, math.nan, math.nan, 1.0], [math.nan, 3.0, math.nan, math.nan]):
+    for values in ([2.0, 3.0, 3.0, math.nan, math.nan], [math.nan, math.nan, 3.0, 4.0, 4.0]):
         stopping = expect_answers(submission, values, patience=2)
-    expect(stopping.best_loss, "best_loss after nan, 3, nan, nan").equals(3.0)
+    expect(stopping.best_loss, "best_loss after nan, nan, 3, 4, 4").equals(3.0)
 
 
 @check("EarlyStopping", points=2)
 def test_a_gain_is_more_than_min_delta(submission, draw):
     """Only a loss that is lower than the best one by more than min_delta is a gain."""
-    for values in ([1.0, 0.875, 0.75], [1.0, 0.5, 0.5], [1.0, 0.25, 0.125, 0.0625]):
+    for values in ([1.0, 1.5, 1.5, 0.875, 0.75, 0.75], [1.0, 1.5, 1.5, 0.25, 0.125, 0.0625]):
         expect_answers(submission, values, patience=2, min_delta=0.5)
-    expect_answers(submission, [1.0, 1.0, 1.0], patience=2)
+    # A gain of exactly min_delta is none.
+    expect_answers(submission, [1.0, 1.5, 1.5, 0.5, 0.5], patience=2, min_delta=0.5, known={})
+    expect_answers(submission, [1.0, 2.0, 2.0, 1.0, 1.0], patience=2, known={})

@@ -162,15 +162,21 @@ def test_gradients_are_clipped_before_the_step(submission, draw):
     """train_epoch scales the gradient of all parameters together down to the norm `clip`, then makes the step."""
     with made_of(submission, draw, *LOSS, test_every_batch_moves_the_weights_once):
         batches = random_batches(draw, [(6, 4), (3, 7, 5)], TGT_VOCAB - 2)
-        expect_trained(submission, draw, batches, Task(lr=3.0, clip=0.05))
+        expect_trained(submission, draw, batches, Task(lr=0.02, clip=1.5), scale=20.0)
 
 
 @check("train_epoch", points=2)
 def test_schedule_moves_once_after_each_step(submission, draw):
     """train_epoch calls scheduler.step() once after each step of the optimizer."""
-    with made_of(submission, draw, *LOSS, test_every_batch_moves_the_weights_once):
+    with made_of(submission, draw, *LOSS, test_every_batch_moves_the_weights_once, expect_scheduled_groups):
         batches = random_batches(draw, [(6, 4), (3, 7, 5), (4, 4)], TGT_VOCAB - 2)
         expect_trained(submission, draw, batches, Task(lr=1.0, rates=(0.5, 0.1, 0.9, 0.3), epochs=2))
+
+
+def expect_scheduled_groups(submission, draw):
+    """With accumulation, too, the schedule moves once a step: only here each batch and each step are told apart."""
+    batches = random_batches(draw, [(7, 6), (3,), (4, 3, 5), (3, 3), (8, 7)], TGT_VOCAB - 2)
+    expect_trained(submission, draw, batches, Task(accumulate=2, lr=1.0, rates=(0.5, 0.1, 0.9, 0.3)))
 
 
 @check("train_epoch", points=3)
@@ -243,7 +249,7 @@ def test_evaluation_returns_the_mean_loss_per_token(submission, draw):
 @check("EarlyStopping", points=2)
 def test_stops_after_patience_losses_without_a_gain(submission, draw):
     """EarlyStopping says True once `patience` losses in a row are no better than the best one."""
-    for patience, values in ((2, [3.0, 2.0, 2.5, 1.0, 1.5, 1.25]), (3, [2.0, 3.0, 2.5, 2.0, 9.0])):
+    for patience, values in ((2, [3.0, 4.0, 4.0, 2.0, 2.5, 1.0, 1.5, 1.25]), (3, [2.0, 3.0, 2.5, 2.0, 9.0])):
         expect_answers(submission, values, patience)
 
 

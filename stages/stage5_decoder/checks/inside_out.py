@@ -262,6 +262,46 @@ def layer_drops_branches(submission: Any, draw: Any, norm_first: bool = True) ->
             mistake("decoder-dropout-not-handed-on", part=name)
 
 
+def name_other_defaults(layer: Any, code: str, *inputs: Tensor) -> None:
+    """Ends the check unless the layer, of `constant_attention` and made with defaults, is pre-norm at the rate 0.1."""
+    layer.train()
+    x = inputs[0]
+    output = expect(layer(*inputs), "the output of a layer made with defaults").tensor(tuple(x.shape))
+    if same(output, torch.zeros_like(output)):
+        mistake(code, argument="norm_first", seen=False, default=True)
+    kept = float((output - x).max())
+    rate = round(1 - 1 / kept, 4) if kept >= 1 else 0.0
+    if rate != 0.1:
+        mistake(code, argument="dropout", seen=rate, default=0.1)
+
+
+def constant_attention(shapes: Shapes, dtype: torch.dtype) -> Weights:
+    """All weights 0, norms included, but each self-attention gives ones: a pre-norm layer adds 1 to its stream."""
+    return {
+        name: (torch.ones if name.endswith("self_attn.w_o.bias") else torch.zeros)(shape, dtype=dtype)
+        for name, shape in shapes.items()
+    }
+
+
+def layer_has_defaults(submission: Any, draw: Any) -> None:
+    """A layer made without settings is pre-norm and drops at the rate 0.1."""
+    weights = constant_attention(layer_shapes(D_MODEL, D_FF, cross=True), draw.exact)
+    layer = loaded(submission.DecoderLayer(D_MODEL, HEADS, D_FF), weights, draw.exact)
+    case = layer_case(draw, masked=False)
+    name_other_defaults(layer, "decoder-layer-defaults", case.x, case.memory)
+
+
+def stack_has_defaults(submission: Any, draw: Any) -> None:
+    """So are the layers of a decoder made without settings."""
+    decoder = submission.Decoder(LAYERS, D_MODEL, HEADS, D_FF)
+    if "norm.weight" not in decoder.shapes():
+        mistake("decoder-defaults", argument="norm_first", seen=False, default=True)
+    shapes = stack_shapes(LAYERS, D_MODEL, D_FF, norm_first=True, cross=True)
+    loaded(decoder, constant_attention(shapes, draw.exact), draw.exact)
+    case = layer_case(draw, masked=False)
+    name_other_defaults(decoder.layers[0], "decoder-defaults", case.x, case.memory)
+
+
 def stack_drops(submission: Any, draw: Any) -> None:
     """In training with dropout 1 a decoder is its last norm alone."""
     case = stack_case(draw, masked=False)

@@ -16,19 +16,24 @@ from .inside_out import (
     TGT_LEN,
     accepts,
     causal,
+    constant_attention,
     dropout_is_right,
     layer_case,
     layer_drops_branches,
     layer_drops_in_training_only,
     layer_equals,
+    layer_has_defaults,
     layer_is_right,
     layer_learns,
+    loaded,
     make_decoder,
     make_layer,
+    name_other_defaults,
     same,
     stack_case,
     stack_drops,
     stack_equals,
+    stack_has_defaults,
     stack_is_right,
     steady,
     unreached,
@@ -86,6 +91,7 @@ def test_dropout_acts_on_the_branches(submission, draw):
     """Dropout empties each branch before the sum, and reaches both attentions and the feed-forward part."""
     for norm_first in (True, False):
         layer_drops_branches(submission, draw, norm_first)
+    layer_has_defaults(submission, draw)
 
 
 @check("DecoderLayer", points=1)
@@ -139,6 +145,7 @@ def test_settings_reach_every_layer(submission, draw):
     """Norm order, activation and dropout of the decoder reach all of its layers."""
     stack_is_right(submission, draw, norm_first=False, activation="gelu")
     stack_drops(submission, draw)
+    stack_has_defaults(submission, draw)
 
 
 # Transformer -----------------------------------------------------------------------------------------------
@@ -161,9 +168,8 @@ def test_padding_changes_nothing(submission, draw):
 def test_padding_on_the_left(submission, draw):
     """With padding on the left of source and target, the logits of real tokens equal PyTorch's."""
     model = make_model(submission, draw, Sizes())
-    src = draw.tokens([SAME_LEN - 3, SAME_LEN], model.sizes.src_vocab, side="left")
-    tgt = draw.tokens([SAME_LEN, SAME_LEN - 2], model.sizes.tgt_vocab, side="left")
-    model.logits_equal(model.handle(src, tgt), src, tgt)
+    src, tgt = model.padded_on_the_left()
+    model.logits_equal(model.run(src, tgt), src, tgt)
 
 
 @check("Transformer", points=2)
@@ -173,7 +179,7 @@ def test_padding_is_what_pad_id_says(submission, draw):
     expect(model.handle.pad_id, "pad_id").equals(3)
     src, tgt = model.batch()
     src[:, 1] = tgt[:, 2] = 0
-    model.logits_equal(model.handle(src, tgt), src, tgt)
+    model.logits_equal(model.run(src, tgt), src, tgt)
 
 
 @check("Transformer", points=2)
@@ -204,6 +210,23 @@ def test_embeddings_are_dropped_in_training_only(submission, draw):
             dropout_is_right(submission, draw)
             missing = same(found, norm(model.weights, f"{side}.norm", embedded[side]))
             mistake("embedding-dropout-missing" if missing else "dropout-not-handed-on")
+    model_has_defaults(submission, draw, sizes)
+
+
+def model_has_defaults(submission, draw, sizes):
+    """Made without settings, encoder and decoder are pre-norm and drop at the rate 0.1."""
+    dropout_is_right(submission, draw)
+    code = "transformer-defaults"
+    options = {name: value for name, value in sizes._asdict().items() if name not in ("norm_first", "pad_id")}
+    handle = submission.Transformer(options.pop("src_vocab"), options.pop("tgt_vocab"), **options)
+    if "encoder.norm.weight" not in handle.shapes():
+        mistake(code, argument="norm_first", seen=False, default=True)
+    expect(handle.pad_id, "pad_id when it is left out").equals(0)
+    weights = sizes.weights(draw) | constant_attention(sizes.shapes(), draw.exact)
+    loaded(handle, weights, draw.exact)
+    x, memory = draw.normal(2, BATCH, TGT_LEN, sizes.d_model, dtype=draw.exact)
+    name_other_defaults(handle.encoder.layers[0], code, x)
+    name_other_defaults(handle.decoder.layers[0], code, x, memory)
 
 
 @check("Transformer", points=2)
@@ -270,7 +293,7 @@ def test_post_norm_model_equals_pytorch(submission, draw):
     """With norm_first=False, encoder and decoder are both post-norm and have no last norm."""
     model = make_model(submission, draw, Sizes(norm_first=False))
     src, tgt = model.batch()
-    model.logits_equal(model.handle(src, tgt), src, tgt)
+    model.logits_equal(model.run(src, tgt), src, tgt)
 
 
 @check("Transformer", points=1)

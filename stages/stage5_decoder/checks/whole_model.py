@@ -65,7 +65,7 @@ class Wiring(NamedTuple):
     tables: tuple[str, str] = ("src", "tgt")
     encoder_mask: str = "src"  # or "none", "tgt", "causal"
     tgt_mask: str = "and"  # or "padding", "causal", "none", "or", "upper", "strictly upper", "src padding"
-    memory_mask: str = "src"  # or "none", "tgt"
+    memory_mask: str = "src"  # or "none", "tgt", "target mask"
     pad_ids: tuple[int | None, int | None] = (None, None)  # in place of the model's own
     memory: str = "encoder"  # or the embedded "source" or "target"
     output: str = "logits"  # or "probabilities", "hidden"
@@ -104,6 +104,7 @@ WIRING_FLAWS: dict[str, list[Wiring]] = {
         Wiring(memory_mask="tgt"),
         Wiring(tgt_mask="src padding"),
     ],
+    "target-mask-for-the-memory": [Wiring(memory_mask="target mask")],
     "pad-id-ignored": [Wiring(pad_ids=(0, 0)), Wiring(pad_ids=(None, 0)), Wiring(pad_ids=(0, None))],
     "probabilities-returned": [Wiring(output="probabilities")],
 }
@@ -168,7 +169,7 @@ class TorchTransformer:
         }
         if wiring.tgt_mask == "src padding":  # fits only where both sides have one length
             of_target["src padding"] = src_real & square.tril()
-        of_memory = {"src": src_real, "none": None, "tgt": tgt_real}
+        of_memory = {"src": src_real, "none": None, "tgt": tgt_real, "target mask": of_target["and"]}
         return of_encoder[wiring.encoder_mask], of_target[wiring.tgt_mask], of_memory[wiring.memory_mask]
 
     def __call__(self, src: Tensor, tgt: Tensor, wiring: Wiring = SOUND) -> Tensor:

@@ -194,9 +194,11 @@ def test_errors_that_are_due() -> None:
     assert unfinished.raised is not None
 
 
+def test_a_value_that_is_used_as_a_module_is_said_to_be_none() -> None:
+    assert "where an nn.Module was expected" in failure(lambda: Returned(EXPECTED, "f").sum()).findings[0]
+
+
 def test_a_check_that_forgets_to_expect_is_a_fault_of_ours() -> None:
-    with pytest.raises(CheckFault):
-        Returned(EXPECTED, "f").sum()
     with pytest.raises(CheckFault):
         bool(Returned(EXPECTED, "f"))
     assert "where several values were expected" in failure(lambda: list(Returned(EXPECTED, "f"))).findings[0]

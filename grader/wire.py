@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import socket
 import struct
+from collections import OrderedDict
 from typing import Any, Union
 
 import msgspec
@@ -216,7 +217,8 @@ class Encoder:
             return TupleValue([self.value(part, depth + 1) for part in item])
         if kind is list:
             return ListValue([self.value(part, depth + 1) for part in item])
-        if isinstance(item, dict) and all(
+        # A submission's own subclass of dict is an object of its own: its methods may be asked.
+        if kind in (dict, OrderedDict) and all(
             key is None or type(key) in (bool, int, float, str) for key in item
         ):
             keys = [self.value(key, depth + 1) for key in item.keys()]

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import struct
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -65,6 +66,15 @@ def test_tensors_survive(dtype: str) -> None:
 def test_what_cannot_travel_becomes_a_reference() -> None:
     for value in (object(), torch.ones(2).to_sparse(), torch.ones(2, dtype=torch.complex64), 1 << 70, len):
         assert journey(value) == REFERENCE
+
+
+def test_a_dict_with_methods_of_its_own_stays_an_object() -> None:
+    class Vocab(dict[str, int]):
+        def encode(self, tokens: list[str]) -> list[int]:
+            return [self[token] for token in tokens]
+
+    assert journey(Vocab(a=4)) == REFERENCE
+    assert journey(OrderedDict(a=4)) == {"a": 4}
 
 
 json_values = st.recursive(
@@ -141,6 +151,12 @@ def test_no_frame_crashes_the_judge(reply: bytes, body: bytes) -> None:
             assert failure.status in ("tampered", "failed", "error")
 
 
+@pytest.fixture
+def no_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker is played by this process, which would die of the signal that asks for a stack."""
+    monkeypatch.setattr(SocketLink, "_where", lambda self: None)
+
+
 def socket_link() -> tuple[SocketLink, socket.socket, int]:
     """A link to a worker that this test plays."""
     mine, theirs = socket.socketpair()
@@ -162,6 +178,7 @@ def socket_link() -> tuple[SocketLink, socket.socket, int]:
         (b"", "timeout"),
     ],
 )
+@pytest.mark.usefixtures("no_stack")
 def test_bad_frames_are_verdicts(frame: bytes, status: str) -> None:
     link, theirs, writer = socket_link()
     theirs.setblocking(False)
@@ -174,6 +191,7 @@ def test_bad_frames_are_verdicts(frame: bytes, status: str) -> None:
     link.close()
 
 
+@pytest.mark.usefixtures("no_stack")
 def test_a_worker_that_hangs_up_has_crashed() -> None:
     link, theirs, writer = socket_link()
     theirs.close()

@@ -70,10 +70,10 @@ def scaled_dot_product_attention(
             f"a mask of shape {tuple(mask.shape)} does not broadcast to scores of shape {tuple(scores.shape)}"
         ) from None
     # The lowest finite number, not minus infinity: a row of minus infinities would come out as NaN.
-    scores = scores.masked_fill(~may_attend, torch.finfo(scores.dtype).min)
+    scores = torch.where(may_attend, scores, torch.finfo(scores.dtype).min)
     weights = scores.softmax(dim=-1)
     # For rows with something to see these are 0 already; a row with nothing to see is emptied here.
-    weights = weights.masked_fill(~may_attend, 0.0)
+    weights = torch.where(may_attend, weights, 0.0)
     return weights @ value, weights
 
 

@@ -19,6 +19,8 @@ DOCUMENTS = [
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "stages").glob("*/README.md")),
+    *sorted((ROOT / "stages").glob("*/gym/README.md")),
+    ROOT / "data" / "README.md",
 ]
 EXTERNAL = ("git clone ", "cd ", "docker ", "python -m pip install ")
 QUICK = {"nox -l", "python -m grader schema"}

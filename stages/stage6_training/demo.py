@@ -17,13 +17,14 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
+from rich.table import Table
 
 from . import checkpoint as checkpoints
 from .corpus import Corpus, load_corpus, place_of
 from .decoding import beam_search, greedy_decode, sample
 from .distributed import Ranks
 from .pictures import draw_attention, draw_curves
-from .progress import Progress, progress_on, telling_epochs, translations_table
+from .progress import Entry, Progress, progress_on, telling_epochs, translations_table
 from .reversal import learn_reversal
 from .settings import BadInput, Settings, option
 from .trainer import Trainer, bleu_of
@@ -137,21 +138,35 @@ def report(trainer: Trainer, console: Console, options: argparse.Namespace) -> N
     reason = f", BLEU has not risen for {options.patience} epochs" if trainer.stopped else ""
     print(f"\n{len(history)} epochs{reason}. Translations as they improved:\n")
     console.print(translations_table(trainer.samples, telling_epochs(history)))
-    trainer.use_best()
-    learned = corpus.train[:SENTENCES_FOR_TRAINING_BLEU]
-    train_bleu, _ = bleu_of(trainer.translate(learned), learned)
-    test_bleu, signature = bleu_of(trainer.translate(corpus.test), corpus.test)
-    print(f"\nThe weights of epoch {best['epoch']}, the best by BLEU on the validation part:")
+    rows = [("last", history[-1])] if history[-1] is not best else []
+    table, signature = scores_table(trainer, [*rows, ("best", best)])
+    print()
+    console.print(table)
     print(
-        f"    training    BLEU {train_bleu:5.1f}    loss {best['train_loss']:.3f} (in training, with dropout)"
+        f"The loss is per token, in training with dropout. BLEU: sacrebleu {signature}, on lower-cased sentences"
     )
-    print(f"    validation  BLEU {best['bleu']:5.1f}    loss {best['valid_loss']:.3f}")
-    print(f"    test        BLEU {test_bleu:5.1f}")
-    print(f"    sacrebleu {signature}, on lower-cased sentences")
     draw_curves(options.out / "curves.png", history)
     print(f"{options.out / 'curves.png'}: loss, BLEU and learning rate; the star is the epoch that is kept")
     print(f"{trainer.path}: translate with it:")
     print(f"    python -m {__spec__.name} translate {trainer.path} {corpus.test[0].chinese}")
+
+
+def scores_table(trainer: Trainer, rows: list[tuple[str, Entry]]) -> tuple[Table, str]:
+    """Measure epochs on every part, the best one last: its weights stay in the model. Also BLEU's signature."""
+    corpus = trainer.corpus
+    learned = corpus.train[:SENTENCES_FOR_TRAINING_BLEU]
+    table = Table(box=None, pad_edge=False)
+    for title in ("epoch", "train loss", "valid loss", "train BLEU", "valid BLEU", "test BLEU"):
+        table.add_column(title, justify="right")
+    for name, entry in rows:
+        if name == "best":
+            trainer.use_best()
+        train_bleu, _ = bleu_of(trainer.translate(learned), learned)
+        test_bleu, signature = bleu_of(trainer.translate(corpus.test), corpus.test)
+        losses = [f"{entry[loss]:.3f}" for loss in ("train_loss", "valid_loss")]
+        scores = [f"{score:.1f}" for score in (train_bleu, entry["bleu"], test_bleu)]
+        table.add_row(f"{name}, {entry['epoch']}", *losses, *scores)
+    return table, signature
 
 
 # Translating
@@ -245,15 +260,13 @@ def add_train(command: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="for checkpoint and curves (out/stage6)",
     )
-    add(
-        "--epochs", type=positive, default=100, metavar="N", help="at most so many, also after a resume (100)"
-    )
+    add("--epochs", type=positive, default=40, metavar="N", help="at most so many, also after a resume (40)")
     add(
         "--patience",
         type=positive,
-        default=25,
+        default=15,
         metavar="N",
-        help="stop after N epochs without a better BLEU (25)",
+        help="stop after N epochs without a better BLEU (15)",
     )
     add("--fresh", action="store_true", help="begin anew, and write over the checkpoint that is there")
     add("--device", default="cpu", help="cpu, cuda or mps")

@@ -70,6 +70,7 @@ class LiveProgress(Progress):
     """A bar, the last epochs, and the translations as they improve, redrawn in place."""
 
     def __init__(self, console: Console, epochs: int, samples: list[Pair]) -> None:
+        self.epochs = epochs
         self.samples = samples
         self.history: list[Entry] = []
         self.bar = Bar(
@@ -94,7 +95,7 @@ class LiveProgress(Progress):
         self.live.console.print(text, markup=False, highlight=False)
 
     def epoch_begins(self, epoch: int, batches: int) -> None:
-        self.bar.update(self.task, epoch=epoch, completed=0, total=batches)
+        self.bar.reset(self.task, total=batches, epoch=epoch, epochs=self.epochs, loss="-")
 
     def step(self, batches: int, loss: float) -> None:
         self.bar.update(self.task, advance=batches, loss=f"{loss:.3f}")

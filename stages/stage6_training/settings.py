@@ -3,6 +3,7 @@
 Given, not an exercise.
 """
 
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -23,7 +24,8 @@ class Settings:
     max_len: int = 64  # tokens of a sentence, <sos> and <eos> included
     batch_size: int = 64
     accumulate: int = 1
-    warmup: int = 200
+    warmup: int = 100
+    lr_factor: float = 0.5  # times the paper's learning rate, which is high for so short a warm-up
     label_smoothing: float = 0.0
     clip: float = 1.0
     min_freq: int = 1
@@ -44,8 +46,9 @@ class Settings:
         for name in ("dropout", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise BadInput(f"{option(name)} is {getattr(self, name)}; it should be from 0 to below 1")
-        if not self.clip > 0:
-            raise BadInput(f"--clip is {self.clip}; it should be above 0")
+        for name in ("clip", "lr_factor"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise BadInput(f"{option(name)} is {getattr(self, name)}; it should be above 0")
         if not 0 <= self.seed < 2**31:
             raise BadInput(f"--seed is {self.seed}; it should be from 0 to {2**31 - 1}")
 

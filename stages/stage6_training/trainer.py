@@ -59,8 +59,10 @@ class Trainer:
         if compiled:
             self.model.compile(dynamic=True)
         self.parallel = ranks.parallel(self.model)
-        # The base rate is 1: Noam's formula gives the learning rate itself.
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
+        # Noam's formula gives the learning rate itself, so the base rate is no rate but a factor near 1.
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=self.settings.lr_factor, betas=(0.9, 0.98), eps=1e-9
+        )
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda step: noam_lr(step + 1, self.settings.d_model, self.settings.warmup)
         )
@@ -214,7 +216,7 @@ class Trainer:
         return [sentence_of(tokens) for tokens in translations]
 
     def use_best(self) -> None:
-        """Put the weights of the best epoch into the model."""
+        """Put the weights of the best epoch into the model, where training has left those of the last one."""
         if self.stopping.best_state:
             self.model.load_state_dict(self.stopping.best_state)
 

@@ -39,6 +39,20 @@ OPERATORS: dict[str, tuple[tuple[str, str], ...]] = {
         ("native_layer_norm", "CPU"),
         ("native_layer_norm", "CUDA"),
     ),
+    "torch.nn.functional.group_norm": (
+        ("group_norm", "CompositeImplicitAutograd"),
+        ("native_group_norm", "CPU"),
+        ("native_group_norm", "CUDA"),
+    ),
+    "torch.nn.functional.instance_norm": (("instance_norm", "CompositeImplicitAutograd"),),
+    "torch.nn.functional.batch_norm": (
+        ("batch_norm", "CompositeImplicitAutograd"),
+        ("_batch_norm_impl_index", "CompositeImplicitAutograd"),
+        ("native_batch_norm", "CPU"),
+        ("native_batch_norm", "CUDA"),
+        ("_native_batch_norm_legit", "CPU"),
+        ("_native_batch_norm_legit", "CUDA"),
+    ),
     "torch.nn.functional.rms_norm": (("rms_norm", "CompositeImplicitAutograd"),),
 }
 """The operators behind a function, each with the key that its kernel is registered for."""

@@ -87,6 +87,7 @@ AT_RUN_TIME = {
     "a class": "getattr(nn, 'noitnettAdaehitluM'[::-1])(12, 3)",
     "a module path": "getattr(__import__('sys').modules['torch.nn.modules.activation'], 'noitnettAdaehitluM'[::-1])(12, 3)",
     "the function of the class": "getattr(nn.functional, 'drawrof_noitnetta_daeh_itlum'[::-1])()",
+    "flexible": "getattr(torch.nn.attention.flex_attention, 'noitnetta_xelf'[::-1])(x, x, x)",
     "evaluated": "eval('nn.functional.scaled' + '_dot_product' + '_attention(x, x, x)')",
 }
 
@@ -108,3 +109,36 @@ def test_a_shortcut_is_noticed_at_run_time(engine: Engine, tmp_path: Path, expre
     line = next(number for number, text in enumerate(source.splitlines(), 1) if expression in text)
     place = next(check.traceback[-1] for check in result.checks if check.status == "forbidden")
     assert (place.file, place.line) == (f"{stage.folder}/attention.py", line)
+
+
+NORMS = {
+    "one group": "nn.functional.group_norm(x.reshape(-1, x.shape[-1]), 1, self.weight, self.bias, self.eps)",
+    "one group, a layer": "nn.GroupNorm(1, x.shape[-1])(x.reshape(-1, x.shape[-1]))",
+    "one group, from C": "torch.group_norm(x.reshape(-1, x.shape[-1]), 1)",
+    "one group, an operator": "getattr(torch.ops.aten, 'mron_puorg'[::-1])(x.reshape(-1, x.shape[-1]), 1)",
+    "instances": "getattr(nn.functional, 'mron_ecnatsni'[::-1])(x)",
+    "a batch of features": "getattr(torch, 'mron_hctab'[::-1])(x.reshape(-1, x.shape[-1]).T[None],"
+    " None, None, None, None, True, 0.1, self.eps, False)",
+    "written in Python": "__import__('torch._refs')._refs.native_layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)",
+}
+
+
+@pytest.mark.parametrize("expression", NORMS.values(), ids=NORMS.keys())
+def test_a_layer_norm_is_not_another_norm_in_disguise(
+    engine: Engine, tmp_path: Path, expression: str
+) -> None:
+    stage = STAGES[3]
+    source = (ROOT / "solutions" / stage.folder / "encoder.py").read_text(encoding="utf-8")
+    before, body = "class LayerNorm", "        d_model = x.size"
+    position = source.index(body, source.index(before))
+    source = f"{source[:position]}        {expression}\n{source[position:]}"
+    result = engine.grade(
+        stage,
+        lay_submission(tmp_path, stage, {"encoder.py": source}),
+        Options(selection="LayerNorm", earlier="reference"),
+    )
+    statuses = {check.status for check in result.checks if check.exercise == "LayerNorm"}
+    assert "forbidden" in statuses
+    assert (
+        "passed" not in statuses or result.score <= 3
+    )  # what only makes the layer, or refuses bad arguments

@@ -13,11 +13,16 @@ from grader.submission import Raising
 Function = TypeVar("Function", bound=Callable[..., None])
 
 
-def check(exercise: str, *, points: float = 1) -> Callable[[Function], Function]:
-    """Declares a check of an exercise. Its docstring is the property that the learner reads."""
+def check(
+    exercise: str, *, points: float = 1, seconds: float | None = None
+) -> Callable[[Function], Function]:
+    """Declares a check of an exercise. Its docstring is the property that the learner reads.
+
+    `seconds` is its time limit where the stage's `seconds_per_check` does not do, for a check that trains a model.
+    """
 
     def declare(function: Function) -> Function:
-        function.__check__ = (exercise, points)  # type: ignore[attr-defined]
+        function.__check__ = (exercise, points, seconds)  # type: ignore[attr-defined]
         return function
 
     return declare

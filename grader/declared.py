@@ -21,6 +21,8 @@ class Declared(msgspec.Struct, frozen=True):
     hidden: bool
     file: str
     """The file's name within the checks folder."""
+    seconds: float | None = None
+    """Its own time limit; None is that of the stage."""
 
 
 def declared_checks(checks: Path, stage: str) -> list[Declared]:
@@ -66,6 +68,9 @@ def _declared(node: ast.FunctionDef, path: Path, stage: str) -> Declared:
                 args = [ast.literal_eval(argument) for argument in decorator.args]
                 options = {word.arg: ast.literal_eval(word.value) for word in decorator.keywords}
                 exercise, points = str(args[0]), float(options.get("points", 1))
+                seconds = float(options["seconds"]) if "seconds" in options else None
+                if seconds is not None and not seconds > 0:
+                    break
             except (ValueError, IndexError, TypeError):
                 break
             docstring = ast.get_docstring(node)
@@ -75,7 +80,9 @@ def _declared(node: ast.FunctionDef, path: Path, stage: str) -> Declared:
                 )
             title = docstring.strip().splitlines()[0]
             name = node.name.removeprefix("test_")
-            return Declared(f"{stage}/{name}", node.name, exercise, title, points, is_hidden(path), path.name)
+            return Declared(
+                f"{stage}/{name}", node.name, exercise, title, points, is_hidden(path), path.name, seconds
+            )
     raise UsageError(
-        f"{path}:{node.lineno}: {node.name} needs @check(EXERCISE, points=N) with literal values."
+        f"{path}:{node.lineno}: {node.name} needs @check(EXERCISE, points=N, seconds=N) with literal values."
     )

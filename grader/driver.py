@@ -261,7 +261,7 @@ class MessageStream:
         deadline = (
             time.monotonic()
             + SLACK_SECONDS
-            + len(self._job.declared) * self._job.seconds_per_check * (PATIENCE + 1)
+            + sum(one.seconds or self._job.seconds_per_check for one in self._job.declared) * (PATIENCE + 1)
         )
         try:
             channel.sendall(pack(encode_header(self._job)))

@@ -25,6 +25,8 @@ from grader.wire import Setup
 
 UNPACKING = re.compile(r"(not enough|too many) values to unpack \(expected (\d+)(?:, got (\d+))?")
 
+OVER_A_LIMIT = ("timeout", "memory", "output")
+
 
 class Runner:
     """Everything that the checks of one job share."""
@@ -35,6 +37,8 @@ class Runner:
         self.outlines = {path: outline(source) for path, source in job.sources.items()}
         self._verdicts = Verdicts(job, self.outlines, catalogue(Path(job.checks)))
         self._places = self._names_of_the_stage()
+        self._stuck: dict[str, CheckFailed] = {}
+        """How the import of a file never ended: it is tried once, not once for every check."""
 
     def run(self, declared: Declared, function: Callable[..., None]) -> CheckResult:
         """The result of one check; raises nothing but what ends the grader itself."""
@@ -51,8 +55,12 @@ class Runner:
         return self._verdicts.fault(declared, reason)
 
     def _run(self, declared: Declared, function: Callable[..., None]) -> CheckResult:
+        path = self._job.exercises[declared.exercise]
+        if path in self._stuck:
+            return self._verdicts.failed(declared, self._stuck[path])
         link = self._start(declared.exercise)
-        session = Session(link, self._places, self._job.folder, self._job.device, self._job.seconds_per_check)
+        seconds = declared.seconds or self._job.seconds_per_check
+        session = Session(link, self._places, self._job.folder, self._job.device, seconds)
         Current.session = session
         try:
             result = self._verdict(declared, function, session)
@@ -83,6 +91,8 @@ class Runner:
             session.finish()
             return self._verdicts.passed(declared)
         except CheckFailed as failure:
+            if failure.status in OVER_A_LIMIT and failure.where and failure.where.function == "<module>":
+                self._stuck[self._job.exercises[declared.exercise]] = failure
             return self._verdicts.failed(declared, failure)
         except CheckFault:
             raise

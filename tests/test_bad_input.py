@@ -103,6 +103,18 @@ def test_an_endless_loop_is_stopped_and_located(course: Course, engine: Engine, 
     assert "causal_mask" in mine[0].findings[0]
 
 
+def test_an_import_that_never_ends_is_waited_for_once(course: Course, engine: Engine, tmp_path: Path) -> None:
+    import msgspec
+
+    quick = msgspec.structs.replace(STAGE, seconds_per_check=0.5)
+    submission = lay_submission(tmp_path, STAGE, {"attention.py": f"{SOLUTION}\nwhile True: pass\n"})
+    result = engine.grade(quick, submission, Options())
+    assert {check.status for check in result.checks} == {"timeout"}
+    line = len(SOLUTION.splitlines()) + 2
+    assert {check.traceback[-1].line for check in result.checks} == {line}
+    assert len([check for check in result.checks if check.seconds >= 0.5]) == 1
+
+
 @pytest.mark.parametrize(
     ("returned", "status", "words"),
     [

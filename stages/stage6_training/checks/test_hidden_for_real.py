@@ -31,7 +31,7 @@ PAIRS, EPOCHS, NEEDED_BLEU = 64, 40, 90.0
 CORPUS = Path(__file__).resolve().parents[3] / "data" / "zh_en" / "pairs.tsv"
 
 
-@check("train_epoch", points=3)
+@check("train_epoch", points=3, seconds=40)
 def test_for_real_reverses_fresh_sequences(submission, draw):
     """Trained by train_epoch on sequences and their reversals, a Transformer reverses new ones: 95 % without a flaw."""
     with made_of(submission, draw, *hidden.ACCUMULATION):
@@ -53,7 +53,7 @@ def test_for_real_reverses_fresh_sequences(submission, draw):
             )
 
 
-@check("train_epoch", points=3)
+@check("train_epoch", points=3, seconds=40)
 def test_for_real_memorises_sentences(submission, draw):
     """Trained by train_epoch, with accumulation and label smoothing, a Transformer learns 64 translations by heart."""
     with made_of(submission, draw, *hidden.ACCUMULATION):

@@ -89,12 +89,21 @@ class Options(msgspec.Struct, frozen=True):
 class Run:
     """One stage of one submission: the job it makes, and the result from what is reported."""
 
-    def __init__(self, root: Path, course: Course, stage: Stage, submission: Path, options: Options) -> None:
+    def __init__(
+        self,
+        root: Path,
+        course: Course,
+        stage: Stage,
+        submission: Path,
+        options: Options,
+        declared: list[Declared] | None = None,
+    ) -> None:
+        """`declared` spares reading the checks again where many submissions are graded."""
         self._began = time.perf_counter()
         self._course, self._stage, self._submission, self._options = course, stage, submission, options
         self._taken = take(root, course, stage, submission, options.earlier)
         checks = root / "stages" / stage.folder / "checks"
-        self.declared = declared_checks(checks, stage.name)
+        self.declared = declared_checks(checks, stage.name) if declared is None else declared
         check_declarations(stage, self.declared)
         self.job = self._job(checks)
 
@@ -237,6 +246,46 @@ class Engine:
         return MessageStream(self._zygote, job)
 
 
+class Conversation:
+    """A judge forked from the zygote and given a job. `channel` is readable when its next message is there."""
+
+    def __init__(self, zygote: ZygoteProcess, job: Job) -> None:
+        """Raises ZygoteFailed; the job is sent with `open`."""
+        from grader.links import PATIENCE
+        from grader.zygote import JUDGE_MODULES, OPTIMIZER
+
+        self._zygote = zygote
+        self._job = job
+        if job.optimizers:
+            zygote.prepare(OPTIMIZER)
+        if zygote.judges:
+            zygote.prepare(JUDGE_MODULES)
+        self.channel, self._number, self.pid = zygote.judge()
+        self.deadline = (
+            time.monotonic()
+            + SLACK_SECONDS
+            + sum(one.seconds or job.seconds_per_check for one in job.declared) * (PATIENCE + 1)
+        )
+
+    def open(self) -> None:
+        """Sends the job; raises OSError when the judge is gone."""
+        from grader.wire import encode_header, pack
+
+        self.channel.sendall(pack(encode_header(self._job)))
+
+    def message(self) -> Message:
+        """The next message; raises EOFError when the judge has ended."""
+        from grader.wire import receive
+
+        header, _ = receive(self.channel)
+        return message_decoder.decode(header)
+
+    def close(self) -> None:
+        """Ends the judge and its workers; raises ZygoteFailed when the zygote is gone."""
+        self.channel.close()
+        self._zygote.end(self._number)
+
+
 class MessageStream:
     """The messages of a judge forked from the zygote, as they come."""
 
@@ -246,35 +295,21 @@ class MessageStream:
 
     def __iter__(self):  # type: ignore[no-untyped-def]
         from grader.forked import ZygoteFailed
-        from grader.links import PATIENCE
-        from grader.wire import encode_header, pack, receive
-        from grader.zygote import JUDGE_MODULES, OPTIMIZER
 
         try:
-            if self._job.optimizers:
-                self._zygote.prepare(OPTIMIZER)
-            if self._zygote.judges:
-                self._zygote.prepare(JUDGE_MODULES)
-            channel, number, _ = self._zygote.judge()
+            conversation = Conversation(self._zygote, self._job)
         except ZygoteFailed as error:
             raise GraderFailed(str(error)) from None
-        deadline = (
-            time.monotonic()
-            + SLACK_SECONDS
-            + sum(one.seconds or self._job.seconds_per_check for one in self._job.declared) * (PATIENCE + 1)
-        )
         try:
-            channel.sendall(pack(encode_header(self._job)))
+            conversation.open()
             while True:
-                wait_for(channel, deadline)
-                header, _ = receive(channel)
-                yield message_decoder.decode(header)
+                wait_for(conversation.channel, conversation.deadline)
+                yield conversation.message()
         except EOFError:
             return
         finally:
-            channel.close()
             try:
-                self._zygote.end(number)
+                conversation.close()
             except ZygoteFailed as error:
                 raise GraderFailed(str(error)) from None
 

@@ -30,6 +30,8 @@ class Job(msgspec.Struct, tag="job", tag_field="kind"):
     seed: int
     seconds_per_check: float
     selection: str = ""
+    only: list[str] | None = None
+    """The ids of the checks to run; None is all of them."""
     forbidden: dict[str, list[str]] = {}
     """The ready-made names that each of the stage's exercises may not use."""
     optimizers: bool = False

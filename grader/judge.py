@@ -42,7 +42,8 @@ def judge(job: Job, workers: Workers, report: Callable[[Message], None]) -> None
         left_out.update(ids)
         report(Deselected(ids))
 
-    grading = Grading(runner, job.declared, finished)
+    chosen = [one for one in job.declared if job.only is None or one.id in job.only]
+    grading = Grading(runner, chosen, finished)
     checks = Path(job.checks)
     code = pytest.main(
         pytest_arguments(checks, job.selection),
@@ -51,7 +52,7 @@ def judge(job: Job, workers: Workers, report: Callable[[Message], None]) -> None
     if code == pytest.ExitCode.USAGE_ERROR:
         report(Refused(f"-k {job.selection!r} is not an expression: use words with and, or, not."))
         return
-    for declared in job.declared:
+    for declared in chosen:
         if declared.id not in grading.reported and declared.id not in left_out:
             finished(runner.fault(declared, "the check was not run"))
     report(Finished(versions(), sandbox_text(job, workers)))

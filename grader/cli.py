@@ -15,12 +15,19 @@ from grader import early
 from grader.course import Course, load_course
 from grader.driver import Engine, GraderFailed, Options, exit_code
 from grader.errors import UsageError
+from grader.one_command import OneCommand
 from grader.result import StageResult
 
 ROOT = early.ROOT
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+
+
+batch_app = typer.Typer(cls=OneCommand, no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(
+    batch_app, name="batch", help="Grade the submissions of a class: batch SUBMISSIONS --out GRADES."
 )
 
 
@@ -184,6 +191,45 @@ def doctor() -> int:
 
     print("\n".join(examine(ROOT)))
     return 0
+
+
+@batch_app.command(name="grade")
+def batch(
+    submissions: Annotated[Path, typer.Argument(help="Folder of folders, zip or tar files.")],
+    out: Annotated[Path, typer.Option(help="Folder of the gradebook; what is in it is not graded again.")],
+    roster: Annotated[Path | None, typer.Option(help="The class as a CSV file.", metavar="FILE")] = None,
+    jobs: Annotated[int, typer.Option("-j", min=0, help="Stages at a time; 0: one for each processor.")] = 0,
+    stages: Annotated[str, typer.Option(help="Only these, such as 1-4 or 1,3.")] = "",
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show whose score would change; publish nothing.")
+    ] = False,
+    shard: Annotated[
+        str, typer.Option(help="Only every N-th submission, from the K-th.", metavar="K/N")
+    ] = "",
+    device: Device = "cpu",
+    seed: Annotated[int | None, typer.Option(help="Drawn once for a gradebook unless it is given.")] = None,
+    earlier: EarlierOption = Earlier.reference,
+    sandbox: Annotated[
+        bool,
+        typer.Option("--require-sandbox/--allow-unsandboxed", help="Refuse where the sandbox does not hold."),
+    ] = True,
+) -> int:
+    """Grade every submission of a folder, and go on where an earlier run stopped."""
+    from grader.batch.command import Wishes, grade_batch
+
+    wishes = Wishes(submissions, out, roster, jobs, stages, device, seed, earlier.value, sandbox, diff, shard)
+    return grade_batch(ROOT, load_course(ROOT), wishes)
+
+
+@batch_app.command()
+def merge(
+    gradebooks: Annotated[list[Path], typer.Argument(help="The GRADES folders of the shards.")],
+    out: Annotated[Path, typer.Option(help="Folder of the gradebook that takes them all.")],
+) -> int:
+    """Put the gradebooks of shards together."""
+    from grader.batch.command import merge_batches
+
+    return merge_batches(gradebooks, out)
 
 
 @app.command()

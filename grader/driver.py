@@ -178,6 +178,12 @@ class Engine:
         self.course = course
         self._zygote = zygote
 
+    def zygote(self, device: str = "cpu") -> ZygoteProcess:
+        """The zygote, started if there is none; only where workers can be forked."""
+        self.warm_up(device)
+        assert self._zygote is not None
+        return self._zygote
+
     def warm_up(self, device: str = "cpu") -> None:
         """Starts importing torch in the background, where workers can be forked."""
         from grader.forked import ZygoteProcess, can_fork
@@ -241,9 +247,7 @@ class Engine:
 
         if options.debug or not can_fork():
             return in_this_process(job, options.debug)
-        self.warm_up(options.device)
-        assert self._zygote is not None
-        return MessageStream(self._zygote, job)
+        return MessageStream(self.zygote(options.device), job)
 
 
 class Conversation:

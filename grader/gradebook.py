@@ -59,11 +59,8 @@ class Entry(msgspec.Struct):
 
     @property
     def state(self) -> State:
-        """The worst that befell a stage; ungradable only when no stage could be graded."""
-        states = {grade.state for grade in self.grades}
-        if "grader error" in states:
-            return "grader error"
-        return "graded" if "graded" in states else "ungradable"
+        """What the submission counts as."""
+        return worst(grade.state for grade in self.grades)
 
     @property
     def score(self) -> float:
@@ -81,6 +78,14 @@ class Entry(msgspec.Struct):
     def grade(self, stage: str) -> Grade | None:
         """The grade of a stage, or None."""
         return next((grade for grade in self.grades if grade.stage == stage), None)
+
+
+def worst(states: Iterable[State]) -> State:
+    """What a submission counts as: ungradable only when none of its stages could be graded."""
+    found = set(states)
+    if "grader error" in found:
+        return "grader error"
+    return "graded" if "graded" in found else "ungradable"
 
 
 def read_entries(source: list[Path]) -> Iterator[Entry]:

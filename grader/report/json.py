@@ -17,7 +17,7 @@ def to_json(result: StageResult) -> bytes:
     try:
         encoded = msgspec.json.encode(result)
     except UnicodeEncodeError:
-        encoded = msgspec.json.encode(_without_surrogates(msgspec.to_builtins(result)))
+        encoded = msgspec.json.encode(without_surrogates(msgspec.to_builtins(result)))
     return msgspec.json.format(encoded, indent=2) + b"\n"
 
 
@@ -40,12 +40,12 @@ def schema_text() -> str:
     return msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode() + "\n"
 
 
-def _without_surrogates(value: Any) -> Any:
+def without_surrogates(value: Any) -> Any:
     """The same plain data; half characters, which UTF-8 cannot carry, are written as escapes."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
+        return [without_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
     return value

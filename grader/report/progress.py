@@ -51,7 +51,7 @@ class Progress:
         bar = "#" * full + "-" * (LENGTH - full)
         number = f"{self._finished}/{self._total}"
         words = f"[{bar}] {number} checks, {self._held} hold"
-        room = _columns(self._file)
+        room = terminal_columns(self._file)
         fitting = (line for line in (f"{words}  {exercise}".rstrip(), words, number) if columns(line) < room)
         self._write(CLEAR_LINE + next(fitting, ""))
 
@@ -60,7 +60,8 @@ class Progress:
         self._file.flush()
 
 
-def _columns(file: TextIO) -> int:
+def terminal_columns(file: TextIO) -> int:
+    """The width of the terminal that `file` is, or 80."""
     try:
         return os.get_terminal_size(file.fileno()).columns or 80
     except (OSError, ValueError):

@@ -37,7 +37,7 @@ def test_it_counts_what_is_done_and_what_holds(unscaled: StageResult) -> None:
 def test_a_narrow_terminal_gets_less(
     columns: int, line: str, complete: StageResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.report.progress._columns", lambda file: columns)
+    monkeypatch.setattr("grader.report.progress.terminal_columns", lambda file: columns)
     screen = Terminal()
     progress = Progress(screen)
     progress.started(2)

@@ -1,0 +1,150 @@
+"""What a result depends on, as hashes: the submission's modules, the check, and the environment it ran in."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import platform
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+import grader
+from grader.course import Course, Stage
+from grader.declared import Declared, check_files
+from grader.driver import Options
+from grader.job import Job
+
+PACKAGE = Path(grader.__file__).parent
+LIBRARIES = ("torch", "numpy", "safetensors", "pytest", "jaxtyping")
+WITHOUT_VERDICT = {
+    "batch", "report", "cli.py", "demo.py", "doctor.py", "early.py", "gradebook.py", "hint.py", "leaks.py",
+    "pytest_plugin.py", "reset.py", "skeleton.py", "standing.py", "watch.py",
+}  # fmt: skip
+"""Parts of the grader that no verdict depends on."""
+
+
+class Fingerprint(msgspec.Struct, frozen=True):
+    """The three things that a check's result depends on."""
+
+    submission: str
+    check: str
+    environment: str
+
+    @property
+    def key(self) -> str:
+        """The key of the check's row."""
+        return digest(self.submission, self.check, self.environment)
+
+
+def digest(*parts: str) -> str:
+    """A hash of texts that no other list of texts has."""
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]
+
+
+def escaped(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def of_submission(job: Job) -> str:
+    """The modules that the submission itself brings to a stage."""
+    own = {path: text for path, text in job.sources.items() if belongs_to_submission(path, job)}
+    return digest(*(escaped(part) for path in sorted(own) for part in (path, own[path])))
+
+
+def of_reference(job: Job) -> str:
+    """The modules that the course puts beside them: earlier stages of the reference, and probes."""
+    given = {path: text for path, text in job.sources.items() if not belongs_to_submission(path, job)}
+    return digest(*(part for path in sorted(given) for part in (path, given[path])))
+
+
+def belongs_to_submission(path: str, job: Job) -> bool:
+    """Whether a module came from the submission."""
+    if path == f"{job.folder}/probes.py":
+        return False
+    return job.earlier == "own" or path.startswith(f"{job.folder}/")
+
+
+def of_checks(checks: Path, declared: list[Declared], stage: Stage, course: Course) -> dict[str, str]:
+    """A hash for each check by id: what it says itself, and what it shares with others of its stage and file."""
+    shared = digest(
+        *(
+            part
+            for path in sorted(checks.iterdir())
+            if path.suffix in (".py", ".toml") and not path.name.startswith("test_")
+            for part in (path.name, path.read_text(encoding="utf-8"))
+        )
+    )
+    pieces: dict[str, tuple[str, dict[str, str]]] = {
+        path.name: divided(path.read_text(encoding="utf-8")) for path in check_files(checks)
+    }
+    exercises = {exercise.name: exercise for exercise in stage.exercises}
+    rules = digest(repr(course.forbidden), repr(stage.seconds_per_check), repr(stage.folder))
+    found = {}
+    for one in declared:
+        around, functions = pieces[one.file]
+        found[one.id] = digest(
+            shared,
+            around,
+            functions[one.function],
+            msgspec.json.encode(one).decode(),
+            msgspec.json.encode(exercises[one.exercise]).decode(),
+            rules,
+        )
+    return found
+
+
+def divided(source: str) -> tuple[str, dict[str, str]]:
+    """A file of checks: the text around its checks, and that of each check by its function's name."""
+    lines = source.splitlines()
+    functions: dict[str, str] = {}
+    inside: set[int] = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            numbers = range(first - 1, node.end_lineno or node.lineno)
+            functions[node.name] = "\n".join(lines[number] for number in numbers)
+            inside.update(numbers)
+    around = "\n".join(line for number, line in enumerate(lines) if number not in inside and line.strip())
+    return around, functions
+
+
+def environment_parts(options: Options) -> dict[str, str]:
+    """What else a result depends on, in words, so that a difference can be named."""
+    return {
+        "grader": grader.__version__,
+        "engine": of_engine(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        **{name: version_of(name) for name in LIBRARIES},
+        "device": options.device,
+        "seed": str(options.seed),
+        "earlier": options.earlier,
+        "sandbox": "required" if options.require_sandbox else "as it is",
+    }
+
+
+def of_environment(parts: dict[str, str]) -> str:
+    """The hash of an environment."""
+    return digest(*(part for name in sorted(parts) for part in (name, parts[name])))
+
+
+def of_engine() -> str:
+    """A hash of the parts of the grader that make a verdict."""
+    files = [
+        path
+        for path in sorted(PACKAGE.rglob("*"))
+        if path.suffix in (".py", ".toml") and path.relative_to(PACKAGE).parts[0] not in WITHOUT_VERDICT
+    ]
+    return digest(
+        *(part for path in files for part in (path.relative_to(PACKAGE).as_posix(), path.read_text("utf-8")))
+    )[:12]
+
+
+def version_of(name: str) -> str:
+    """The version of an installed package."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"

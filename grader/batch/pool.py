@@ -1,0 +1,192 @@
+"""Grades many stages at a time: one zygote has torch imported, a judge is forked for each stage of each submission.
+
+One thread waits for all judges at once. What a judge reports is handed on at once; what it did not report, because it
+or the zygote was killed, is given to another.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from grader.batch.task import Task
+from grader.driver import Conversation, Engine, GraderFailed, Options, in_this_process, lost
+from grader.errors import UsageError
+from grader.forked import ZygoteFailed, can_fork
+from grader.job import CheckDone, Fault, Finished, Message, Refused
+from grader.result import CheckResult
+
+MOST_FAILURES = 4
+"""How often a stage is given to a judge that then fails, before the rest of its checks is a grader error."""
+
+UNSURE = ("crashed", "grader_error")
+"""What may have come from outside, such as the kernel short of memory, counts only when it happens again."""
+
+TICK = 0.5
+
+
+class Pool:
+    """Up to `jobs` judges at work. `on_check` gets each result that counts, `on_end` each stage that is done."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        options: Options,
+        jobs: int,
+        on_check: Callable[[Task, CheckResult], None],
+        on_end: Callable[[Task], None],
+        on_tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._engine = engine
+        self._options = options
+        self._jobs = jobs
+        self._on_check = on_check
+        self._on_end = on_end
+        self._on_tick = on_tick
+        self._running: dict[Conversation, Task] = {}
+        self._again: deque[Task] = deque()
+
+    def run(self, tasks: Iterator[Task]) -> None:
+        """Grades all tasks. Raises UsageError when nothing can be graded here, such as without a sandbox."""
+        if not can_fork():
+            self._run_here(tasks)
+            return
+        more = True
+        while True:
+            while more and len(self._running) + len(self._again) < self._jobs:
+                task = next(tasks, None)
+                if task is None:
+                    more = False
+                else:
+                    self._again.append(task)
+            while self._again and len(self._running) < self._jobs:
+                self._start(self._again.popleft())
+            if not self._running:
+                if not more and not self._again:
+                    return
+                continue
+            self._wait()
+
+    def close(self) -> None:
+        """Ends all judges; what they had reported is kept."""
+        self._running.clear()
+        self._engine.close()
+
+    def _start(self, task: Task) -> None:
+        try:
+            zygote = self._engine.zygote(self._options.device)
+            conversation = Conversation(zygote, task.job())
+        except ZygoteFailed as error:
+            self._again.appendleft(task)
+            self._replace_zygote(str(error))
+            return
+        self._running[conversation] = task
+        try:
+            conversation.open()
+        except OSError:
+            self._failed(conversation, "the judge ended before it had its job")
+
+    def _wait(self) -> None:
+        by_channel = {conversation.channel: conversation for conversation in self._running}
+        ready, _, _ = select.select(list(by_channel), [], [], TICK)
+        self._on_tick()
+        for channel in ready:
+            conversation = by_channel[channel]
+            if conversation in self._running:
+                self._read(conversation)
+        now = time.monotonic()
+        for conversation in [one for one in self._running if one.deadline < now]:
+            if conversation in self._running:
+                self._failed(conversation, "the judge did not end in time")
+
+    def _read(self, conversation: Conversation) -> None:
+        try:
+            message = conversation.message()
+        except (EOFError, OSError, ValueError):
+            self._failed(conversation, "the judge ended without a word")
+            return
+        task = self._running[conversation]
+        if isinstance(message, Fault):
+            self._failed(conversation, message.reason)
+        elif isinstance(message, Finished):
+            self._end(conversation)
+            self._finish(task, message)
+        else:
+            self._take(task, message)
+
+    def _take(self, task: Task, message: Message) -> None:
+        if isinstance(message, Refused):
+            raise UsageError(message.reason)
+        if isinstance(message, CheckDone) and task.takes(message.result, UNSURE):
+            self._on_check(task, message.result)
+
+    def _finish(self, task: Task, end: Finished) -> None:
+        """A judge has run all that it was asked for: the stage is done, unless something is to be tried again."""
+        task.end = end
+        if task.open:
+            self._again.append(task)
+        else:
+            self._on_end(task)
+
+    def _failed(self, conversation: Conversation, reason: str) -> None:
+        """A judge is gone: another one takes what is left."""
+        task = self._running[conversation]
+        self._end(conversation)
+        self._retry(task, reason)
+
+    def _retry(self, task: Task, reason: str) -> None:
+        task.failures += 1
+        if task.failures < MOST_FAILURES:
+            self._again.append(task)
+            return
+        self._give_up(task, reason)
+
+    def _give_up(self, task: Task, reason: str) -> None:
+        """What is left of a stage is a grader error; the batch goes on."""
+        for declared in task.open_checks():
+            result = lost(declared)
+            result.findings = [f"The grader failed here: {reason}."]
+            task.results[declared.id] = result
+            self._on_check(task, result)
+        self._on_end(task)
+
+    def _end(self, conversation: Conversation) -> None:
+        """Ends a judge and what it had forked."""
+        del self._running[conversation]
+        try:
+            conversation.close()
+        except ZygoteFailed as error:
+            self._replace_zygote(str(error))
+
+    def _replace_zygote(self, reason: str) -> None:
+        """The zygote is gone, and all judges with it: the next one takes over, and none of the stages is lost."""
+        tasks = list(self._running.values())
+        for conversation in self._running:
+            conversation.channel.close()
+        self._running.clear()
+        self._engine.close()
+        if self._again and not tasks:
+            self._again[0].failures += 1  # it may be this stage that ends zygotes
+            if self._again[0].failures >= MOST_FAILURES:
+                self._give_up(self._again.popleft(), reason)
+        for task in tasks:
+            self._retry(task, reason)
+
+    def _run_here(self, tasks: Iterator[Task]) -> None:
+        """Where there is no fork: one stage after the other, with spawned workers."""
+        for task in tasks:
+            try:
+                while task.open:
+                    for message in in_this_process(task.job(), False):
+                        if isinstance(message, Fault):
+                            raise GraderFailed(message.reason)
+                        if isinstance(message, Finished):
+                            task.end = message
+                        else:
+                            self._take(task, message)
+            except (GraderFailed, ZygoteFailed) as error:
+                self._give_up(task, str(error))
+                continue
+            self._on_end(task)

@@ -26,7 +26,7 @@ from .distributed import Ranks
 from .pictures import draw_attention, draw_curves
 from .progress import Entry, Progress, progress_on, telling_epochs, translations_table
 from .reversal import learn_reversal
-from .settings import BadInput, Settings, option
+from .settings import BadInput, Settings, check_device, option, positive
 from .trainer import Trainer, bleu_of
 from .translator import Decode, Translator, sentence_of
 from .vocab import tokenize_zh
@@ -296,27 +296,12 @@ def add_translate(command: argparse.ArgumentParser) -> None:
     add("--device", default="cpu", help="cpu, cuda or mps")
 
 
-def positive(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{number} is below 1")
-    return number
-
-
 def temperature(text: str) -> float:
     if not (number := float(text)) > 0:
         raise argparse.ArgumentTypeError(
             f"a temperature is above 0, and {number} is not; --greedy is its limit"
         )
     return number
-
-
-def check_device(name: str) -> None:
-    """Raise `BadInput` where there is no such device."""
-    try:
-        torch.zeros(1, device=name)
-    except (AssertionError, RuntimeError) as error:
-        reason = str(error).split("\n")[0]
-        raise BadInput(f"--device {name} does not work here: {reason}; give cpu, cuda or mps") from None
 
 
 if __name__ == "__main__":

@@ -48,7 +48,8 @@ class Ranks:
         if not self.together:
             return model
         wrapped = DistributedDataParallel(model, broadcast_buffers=False)
-        wrapped.pad_id = model.pad_id  # `train_epoch` asks for it
+        if hasattr(model, "pad_id"):
+            wrapped.pad_id = model.pad_id  # `train_epoch` asks for it
         wrapped.register_comm_hook(self, _weighted_sum)
         return wrapped
 

@@ -1,19 +1,38 @@
-"""The settings of a training run, and the error for what a person can put right.
+"""The settings of a training run, what options have to be, and the error for what a person can put right.
 
 Given, not an exercise.
 """
 
+import argparse
 import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+import torch
 
 
 class BadInput(Exception):
     """Something that was given cannot be used: a file, an option, a sentence. The message is one line."""
 
 
+class RunSettings:
+    """What the settings of all runs can do; those of one kind of run are a dataclass on top of it."""
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Any:
+        """Take from `values` what belongs here, and leave the rest."""
+        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
+
+    def differences(self, other: Any) -> list[str]:
+        """Say in which options two settings differ, `other`'s value last."""
+        mine, theirs = asdict(self), asdict(other)
+        return [
+            f"{option(name)} {mine[name]}, not {theirs[name]}" for name in mine if mine[name] != theirs[name]
+        ]
+
+
 @dataclass(frozen=True)
-class Settings:
+class Settings(RunSettings):
     """What a model is and how it is trained. A run goes on only with the settings it began with."""
 
     d_model: int = 128
@@ -52,19 +71,23 @@ class Settings:
         if not 0 <= self.seed < 2**31:
             raise BadInput(f"--seed is {self.seed}; it should be from 0 to {2**31 - 1}")
 
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> "Settings":
-        """Take from `values` what belongs here, and leave the rest."""
-        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
-
-    def differences(self, other: "Settings") -> list[str]:
-        """Say in which options two settings differ, `other`'s value last."""
-        mine, theirs = asdict(self), asdict(other)
-        return [
-            f"{option(name)} {mine[name]}, not {theirs[name]}" for name in mine if mine[name] != theirs[name]
-        ]
-
 
 def option(name: str) -> str:
     """Turn the name of a setting into the option that sets it: `d_model` into `--d-model`."""
     return "--" + name.replace("_", "-")
+
+
+def positive(text: str) -> int:
+    """What argparse makes of an option that counts something."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number} is below 1")
+    return number
+
+
+def check_device(name: str) -> None:
+    """Raise `BadInput` where there is no such device."""
+    try:
+        torch.zeros(1, device=name)
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).split("\n")[0]
+        raise BadInput(f"--device {name} does not work here: {reason}; give cpu, cuda or mps") from None

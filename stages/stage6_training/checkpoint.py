@@ -40,12 +40,6 @@ class Checkpoint:
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint. Whatever happens, the file at `path` is either the old one or the new one."""
-    tensors = {f"model.{name}": value for name, value in checkpoint.weights.items()}
-    tensors |= {f"best.{name}": value for name, value in checkpoint.best.items()}
-    for index, values in checkpoint.optimizer.items():
-        tensors |= {f"optimizer.{index}.{name}": value for name, value in values.items()}
-    # A copy of each: safetensors refuses tensors that share their memory.
-    tensors = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
     told = {
         "settings": asdict(checkpoint.settings),
         "chinese": checkpoint.chinese,
@@ -55,10 +49,23 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         "scheduler": checkpoint.scheduler,
         "history": checkpoint.history,
     }
+    write(path, KEY, told, checkpoint.weights, checkpoint.best, checkpoint.optimizer)
+
+
+def write(
+    path: Path, key: str, told: dict[str, Any], weights: Tensors, best: Tensors, optimizer: dict[int, Tensors]
+) -> None:
+    """Write the file of a checkpoint of any kind: its tensors, and `told` as JSON under `key` in the header."""
+    tensors = {f"model.{name}": value for name, value in weights.items()}
+    tensors |= {f"best.{name}": value for name, value in best.items()}
+    for index, values in optimizer.items():
+        tensors |= {f"optimizer.{index}.{name}": value for name, value in values.items()}
+    # A copy of each: safetensors refuses tensors that share their memory.
+    tensors = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.part")  # the next save writes over one that a kill has left
     try:
-        save_file(tensors, temporary, {KEY: json.dumps(told, ensure_ascii=False)})
+        save_file(tensors, temporary, {key: json.dumps(told, ensure_ascii=False)})
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())  # on the disk before it takes the old one's place
         os.replace(temporary, path)
@@ -68,12 +75,26 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 
 def load(path: Path) -> Checkpoint:
     """Read a checkpoint. Raises `BadInput`, one line naming the file, where it is not a whole one of ours."""
+    told, tensors = read(path, KEY, "train first, then translate")
+    try:
+        told["settings"] = Settings.of(told["settings"])
+        return Checkpoint(**tensors, **told)
+    except (BadInput, KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"{path} is a checkpoint of another version of this demo ({error})") from None
+
+
+def read(path: Path, key: str, mend: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read the file of a checkpoint of any kind: what it tells, and its `weights`, `best` and `optimizer`.
+
+    Raises `BadInput`, one line naming the file, where it is not a whole one with `key`; `mend` is what to do
+    where there is none.
+    """
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}
     except FileNotFoundError:
-        raise BadInput(f"there is no checkpoint {path}; train first, then translate") from None
+        raise BadInput(f"there is no checkpoint {path}; {mend}") from None
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
     except SafetensorError as error:
@@ -81,20 +102,23 @@ def load(path: Path) -> Checkpoint:
             f"{path} is not a whole checkpoint ({error}); it may have been cut off while it was copied. "
             "Copy it again, or train again with --fresh"
         ) from None
-    if KEY not in metadata:
+    if key not in metadata:
         raise BadInput(
-            f"{path} is a safetensors file, but no checkpoint of this demo: its header lacks {KEY!r}"
+            f"{path} is a safetensors file, but no checkpoint of this demo: its header lacks {key!r}"
         )
     try:
-        told = json.loads(metadata[KEY])
-        told["settings"] = Settings.of(told["settings"])
-        checkpoint = Checkpoint(weights=_under("model.", tensors), best=_under("best.", tensors), **told)
-    except (BadInput, KeyError, TypeError, ValueError) as error:
+        told = json.loads(metadata[key])
+    except ValueError as error:
         raise BadInput(f"{path} is a checkpoint of another version of this demo ({error})") from None
+    optimizer: dict[int, Tensors] = {}
     for name, value in _under("optimizer.", tensors).items():
-        index, _, key = name.partition(".")
-        checkpoint.optimizer.setdefault(int(index), {})[key] = value
-    return checkpoint
+        index, _, state = name.partition(".")
+        optimizer.setdefault(int(index), {})[state] = value
+    return told, {
+        "weights": _under("model.", tensors),
+        "best": _under("best.", tensors),
+        "optimizer": optimizer,
+    }
 
 
 def translator_of(checkpoint: Checkpoint, path: Path, best: bool = True) -> Translator:

@@ -55,9 +55,9 @@ def test_causal_mask_is_made_on_the_device(submission):
         mistake="causal-mask-ignores-device",
         facts={"device": "nowhere"},
     )
-    made = expect(submission.causal_mask(6), "causal_mask(6)").value()
-    if not isinstance(made, torch.Tensor):
-        fail("causal_mask(6) gave no tensor, expected a mask on the default device.")
+    made = expect(submission.causal_mask(6), "causal_mask(6)").tensor(dtype=torch.bool)
+    if tuple(made.shape[-2:]) != (6, 6):
+        fail(f"causal_mask(6) has shape {tuple(made.shape)}, expected a mask of 6 x 6 on the default device.")
 
 
 @check("scaled_dot_product_attention", points=2)
@@ -327,7 +327,8 @@ def test_inputs_are_left_alone(submission, draw):
     """Query, key, value and mask are the same after the call as before."""
     arguments = query_key_value(draw, 3)
     arguments += (covering_mask(draw, 3, arguments[0].size(-2), arguments[1].size(-2)),)
-    attend(submission, *arguments[:3])
+    output, _ = attend(submission, *arguments[:3])
+    expect(output, "output").tensor(shape=(*arguments[0].shape[:-1], arguments[2].size(-1)))
     _, after = submission.inputs_after(submission.scaled_dot_product_attention, *arguments)
     changed = []
     for index, name in enumerate(("query", "key", "value", "mask")):

@@ -48,6 +48,7 @@ def test_input_stays_as_it_was(submission, draw):
     expect(after, "x after the call", dims=PER_TOKEN).equals(
         x, mistakes={"positions-added-in-place": lambda: expect(returned, "output").value()}
     )
+    expect(returned, "output", dims=PER_TOKEN).tensor(shape=tuple(x.shape), dtype=x.dtype)
 
 
 @check("LearnedPositionalEncoding", points=1)
@@ -92,6 +93,7 @@ def test_learned_input_stays_as_it_was(submission, draw):
     expect(after, "x after the call", dims=PER_TOKEN).equals(
         x, mistakes={"learned-added-in-place": lambda: expect(returned, "output").value()}
     )
+    expect(returned, "output", dims=PER_TOKEN).tensor(shape=tuple(x.shape), dtype=x.dtype)
 
 
 @check("rotary_table", points=1)

@@ -105,6 +105,7 @@ def test_table_is_not_trained(submission, draw):
     trained = [name for name, gradient in gradients.parameters.items() if gradient is not None]
     if trained:
         mistake("table-trained", name=trained[0])
+    expect(gradients.output, "output").tensor(shape=(2, 5, 10))
 
 
 @check("LearnedPositionalEncoding", points=2)

@@ -16,6 +16,7 @@ from grader.course import Course, load_course
 from grader.driver import Engine, GraderFailed, Options, exit_code
 from grader.errors import UsageError
 from grader.one_command import OneCommand
+from grader.report.kinds import Hidden, Kind
 from grader.result import StageResult
 
 ROOT = early.ROOT
@@ -230,6 +231,19 @@ def merge(
     from grader.batch.command import merge_batches
 
     return merge_batches(gradebooks, out)
+
+
+@app.command()
+def report(
+    kind: Annotated[Kind, typer.Argument(help="What to make.")],
+    sources: Annotated[list[Path], typer.Argument(help="A GRADES folder, or results of one submission.")],
+    to: Annotated[Path | None, typer.Option(help="File or folder to write.", metavar="PATH")] = None,
+    hidden: Annotated[Hidden, typer.Option(help="What learners are told of hidden checks.")] = Hidden.titles,
+) -> int:
+    """Make a report of a class or of one submission."""
+    from grader.report.command import write_report
+
+    return write_report(kind, sources, to, hidden)
 
 
 @app.command()

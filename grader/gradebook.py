@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -88,21 +89,33 @@ def worst(states: Iterable[State]) -> State:
     return "graded" if "graded" in found else "ungradable"
 
 
-def read_entries(source: list[Path]) -> Iterator[Entry]:
-    """The entries of a GRADES folder, or one entry of the files that `grade --json` wrote.
+class Book(msgspec.Struct):
+    """What a report is made of: the entries, which can be read once, and title and points of each stage in them."""
+
+    entries: Iterator[Entry]
+    stages: dict[str, tuple[str, float]]
+    is_class: bool
+    """Whether it is a GRADES folder and not the results of one submission."""
+
+
+@contextmanager
+def opened(sources: list[Path]) -> Iterator[Book]:
+    """A GRADES folder, or the files that `grade --json` wrote for one submission.
 
     Raises UsageError when there is nothing to read.
     """
-    folders = [path for path in source if path.is_dir()]
+    folders = [path for path in sources if path.is_dir()]
     if not folders:
-        yield entry_of_files(source)
+        entry = entry_of_files(sources)
+        stages = {grade.stage: (grade.title, grade.max_score) for grade in entry.grades}
+        yield Book(iter([entry]), stages, False)
         return
     from grader.batch.store import Store
 
-    if len(source) > 1:
+    if len(sources) > 1:
         raise UsageError("Name one GRADES folder, or several files that `grade --json` wrote.")
     with Store.reading(folders[0]) as store:
-        yield from store.entries()
+        yield Book(store.entries(), store.stages(), True)
 
 
 def entry_of_files(files: Iterable[Path]) -> Entry:

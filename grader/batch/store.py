@@ -260,6 +260,13 @@ class Store:
         """What everything that was handed in is called, in order."""
         return [name for (name,) in self._connection.execute("SELECT submission FROM submissions ORDER BY 1")]
 
+    def stages(self) -> dict[str, tuple[str, float]]:
+        """Title and points of the stages that anything counts for, in the order of the course."""
+        rows = self._connection.execute(
+            "SELECT stage, title, MAX(max_score) FROM grades GROUP BY stage ORDER BY MIN(position)"
+        )
+        return {stage: (title, max_score) for stage, title, max_score in rows}
+
     def reasons(self) -> dict[str, list[str]]:
         """Why stages are not graded, each reason once, by submission."""
         found: dict[str, list[str]] = {}

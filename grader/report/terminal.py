@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Literal, TextIO
 
 from grader.report.page import Look, Page, look_of
@@ -70,6 +71,21 @@ def render(result: StageResult, look: Look, details: Details = "all", next_stage
         page.paragraph(f"After that: {names}.", indent=2)
     _lay_ending(page, result, next_stage)
     return page.text()
+
+
+def tell(check: CheckResult, look: Look = Look()) -> str:  # noqa: B008 - it is frozen
+    """One check that does not hold, for a report that shows each check by itself."""
+    page = Page(look)
+    _lay_diagnosis(page, check)
+    if check.detail is not None:
+        page.blank()
+        lay_values(page, check.detail, indent=2)
+    _lay_frames(page, check)
+    _lay_printed(page, check)
+    if check.next_step:
+        page.blank()
+        page.paragraph(("Next: ", "bold"), one_line(check.next_step), indent=2, hang=2)
+    return textwrap.dedent(page.text()).strip("\n") + "\n"
 
 
 def _lay_exercises(page: Page, exercises: list[ExerciseResult]) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from grader.checks import expect, fail, mistake, raising_means
 
-from .filters import Filter, keep
+from .filters import Filter, expect_filtered, keep
 
 VOCAB, BLOCK = 9, 6
 
@@ -77,6 +77,7 @@ def expect_chances(submission: Any, draw: Any, case: Filter) -> None:
     found = tokens[:, -1].bincount(minlength=VOCAB) / rows
     if fits(found, right, rows):
         return
+    expect_filtered(submission, logits, case)  # if the filter is wrong, that is what the learner should read
     if case == Filter() and len(tokens[:, -1].unique()) == 1:
         mistake("generate-always-greedy", rows=rows)
     unfiltered = {"top_k": None, "top_p": None}

@@ -262,17 +262,32 @@ def layer_drops_branches(submission: Any, draw: Any, norm_first: bool = True) ->
             mistake("decoder-dropout-not-handed-on", part=name)
 
 
-def name_other_defaults(layer: Any, code: str, *inputs: Tensor) -> None:
-    """Ends the check unless the layer, of `constant_attention` and made with defaults, is pre-norm at the rate 0.1."""
+WRITTEN_OUT = {"dropout": 0.1, "norm_first": True}
+"""The defaults, as arguments."""
+
+
+def name_other_defaults(default: Any, written_out: Any, code: str, *inputs: Tensor) -> None:
+    """Ends the check when a layer made with defaults is not what one is that was given `WRITTEN_OUT`.
+
+    Both have the weights of `constant_attention`. Where the second one is no pre-norm layer at the rate 0.1 either,
+    something else is wrong, and other checks say what.
+    """
+    if settings_seen(written_out, *inputs) != WRITTEN_OUT:
+        return
+    seen = settings_seen(default, *inputs)
+    for argument, value in WRITTEN_OUT.items():
+        if seen[argument] != value:
+            mistake(code, argument=argument, seen=seen[argument], default=value)
+
+
+def settings_seen(layer: Any, *inputs: Tensor) -> dict[str, Any]:
+    """What a layer of `constant_attention` does in training: a post-norm layer gives 0, a pre-norm one x and more."""
     layer.train()
     x = inputs[0]
-    output = expect(layer(*inputs), "the output of a layer made with defaults").tensor(tuple(x.shape))
-    if same(output, torch.zeros_like(output)):
-        mistake(code, argument="norm_first", seen=False, default=True)
+    output = expect(layer(*inputs), "the output in training").tensor(tuple(x.shape))
+    pre_norm = not same(output, torch.zeros_like(output))
     kept = float((output - x).max())
-    rate = round(1 - 1 / kept, 4) if kept >= 1 else 0.0
-    if rate != 0.1:
-        mistake(code, argument="dropout", seen=rate, default=0.1)
+    return {"dropout": round(1 - 1 / kept, 4) if kept >= 1 and pre_norm else 0.1, "norm_first": pre_norm}
 
 
 def constant_attention(shapes: Shapes, dtype: torch.dtype) -> Weights:
@@ -286,20 +301,26 @@ def constant_attention(shapes: Shapes, dtype: torch.dtype) -> Weights:
 def layer_has_defaults(submission: Any, draw: Any) -> None:
     """A layer made without settings is pre-norm and drops at the rate 0.1."""
     weights = constant_attention(layer_shapes(D_MODEL, D_FF, cross=True), draw.exact)
-    layer = loaded(submission.DecoderLayer(D_MODEL, HEADS, D_FF), weights, draw.exact)
+    default, written_out = (
+        loaded(submission.DecoderLayer(D_MODEL, HEADS, D_FF, **settings), weights, draw.exact)
+        for settings in ({}, WRITTEN_OUT)
+    )
     case = layer_case(draw, masked=False)
-    name_other_defaults(layer, "decoder-layer-defaults", case.x, case.memory)
+    name_other_defaults(default, written_out, "decoder-layer-defaults", case.x, case.memory)
 
 
 def stack_has_defaults(submission: Any, draw: Any) -> None:
     """So are the layers of a decoder made without settings."""
-    decoder = submission.Decoder(LAYERS, D_MODEL, HEADS, D_FF)
-    if "norm.weight" not in decoder.shapes():
+    default, written_out = (
+        submission.Decoder(LAYERS, D_MODEL, HEADS, D_FF, **settings) for settings in ({}, WRITTEN_OUT)
+    )
+    if "norm.weight" in written_out.shapes() and "norm.weight" not in default.shapes():
         mistake("decoder-defaults", argument="norm_first", seen=False, default=True)
-    shapes = stack_shapes(LAYERS, D_MODEL, D_FF, norm_first=True, cross=True)
-    loaded(decoder, constant_attention(shapes, draw.exact), draw.exact)
+    weights = constant_attention(stack_shapes(LAYERS, D_MODEL, D_FF, norm_first=True, cross=True), draw.exact)
+    for decoder in (default, written_out):
+        loaded(decoder, weights, draw.exact)
     case = layer_case(draw, masked=False)
-    name_other_defaults(decoder.layers[0], "decoder-defaults", case.x, case.memory)
+    name_other_defaults(default.layers[0], written_out.layers[0], "decoder-defaults", case.x, case.memory)
 
 
 def stack_drops(submission: Any, draw: Any) -> None:

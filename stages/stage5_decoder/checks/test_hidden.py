@@ -14,6 +14,7 @@ from .inside_out import (
     SAME_LEN,
     SRC_LEN,
     TGT_LEN,
+    WRITTEN_OUT,
     accepts,
     causal,
     constant_attention,
@@ -218,15 +219,19 @@ def model_has_defaults(submission, draw, sizes):
     dropout_is_right(submission, draw)
     code = "transformer-defaults"
     options = {name: value for name, value in sizes._asdict().items() if name not in ("norm_first", "pad_id")}
-    handle = submission.Transformer(options.pop("src_vocab"), options.pop("tgt_vocab"), **options)
-    if "encoder.norm.weight" not in handle.shapes():
+    vocabularies = options.pop("src_vocab"), options.pop("tgt_vocab")
+    default, written_out = (
+        submission.Transformer(*vocabularies, **options, **settings) for settings in ({}, WRITTEN_OUT)
+    )
+    if "encoder.norm.weight" in written_out.shapes() and "encoder.norm.weight" not in default.shapes():
         mistake(code, argument="norm_first", seen=False, default=True)
-    expect(handle.pad_id, "pad_id when it is left out").equals(0)
+    expect(default.pad_id, "pad_id when it is left out").equals(0)
     weights = sizes.weights(draw) | constant_attention(sizes.shapes(), draw.exact)
-    loaded(handle, weights, draw.exact)
+    for model in (default, written_out):
+        loaded(model, weights, draw.exact)
     x, memory = draw.normal(2, BATCH, TGT_LEN, sizes.d_model, dtype=draw.exact)
-    name_other_defaults(handle.encoder.layers[0], code, x)
-    name_other_defaults(handle.decoder.layers[0], code, x, memory)
+    name_other_defaults(default.encoder.layers[0], written_out.encoder.layers[0], code, x)
+    name_other_defaults(default.decoder.layers[0], written_out.decoder.layers[0], code, x, memory)
 
 
 @check("Transformer", points=2)

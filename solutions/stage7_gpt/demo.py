@@ -114,7 +114,7 @@ def report(trainer: Trainer, out: Path) -> None:
     draw_curves(out / "curves.png", trainer.history, guessing)
     print(f"{out / 'curves.png'}: the loss falls fast while it learns letters and words, then slowly")
     characters = trainer.text.characters
-    shown = trainer.text.valid[: SHOWN + 1]
+    shown = trainer.text.valid[:SHOWN]
     draw_surprise(out / "surprise.png", characters.decode(shown), surprises(trainer.model, shown))
     print(f"{out / 'surprise.png'}: dark where the model expected something else, mostly where words begin")
     before = trainer.text.valid[: trainer.settings.block_size]

@@ -99,7 +99,7 @@ def test_the_loss_counts_every_target(submission, draw):
 
 @check("GPT", points=3)
 def test_tied_weights_are_one_parameter(submission, draw):
-    """token_embed and head share one parameter when tie_weights is True; there are as many parameters as there should be."""
+    """token_embed and head share one parameter when tie_weights is True; the number of parameters is right."""
     for settings in (GPT2, GPT2.but(tie_weights=False)):
         model = submission.GPT(new_config(submission, settings))
         parameters = model.parameters()

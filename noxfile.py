@@ -106,7 +106,8 @@ def gym(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the engine, the solutions, and that the checks name every known mistake."""
     add_tools(session)
-    run(session, "pytest", *session.posargs)
+    # One process for each core; those that are done early take tests from the others.
+    run(session, "pytest", "--numprocesses", "auto", "--dist", "worksteal", *session.posargs)
 
 
 @shared
@@ -251,7 +252,11 @@ def interpreter_at_hand() -> str:
 def refuse_if_lacking(packages: list[str]) -> None:
     """End with the command that mends it when the interpreter at hand lacks a package."""
     names = [re.split(r"[<>=]", package)[0] for package in packages if not re.search("^nox|;", package)]
-    look = "import sys, importlib.util as u; print(*[n for n in sys.argv[1:] if u.find_spec(n) is None])"
+    # What pip calls pytest-xdist is imported as xdist.
+    look = (
+        "import sys, importlib.util as u;"
+        "print(*[n for n in sys.argv[1:] if u.find_spec(n.removeprefix('pytest-')) is None])"
+    )
     answer = subprocess.run([python, "-c", look, *names], capture_output=True, text=True, check=False)
     if answer.returncode:
         end(2, f"{python} does not run: {answer.stderr.strip()}")

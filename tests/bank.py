@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 from pathlib import Path
 
@@ -65,3 +66,31 @@ def mutated(stage: Stage, mutant: Mutant) -> dict[str, str]:
         f"{mutant.find!r} stands {source.count(mutant.find)} times in {mutant.file}"
     )
     return {mutant.file: source.replace(mutant.find, mutant.replace)}
+
+
+def reached_by(stage: Stage, mutant: Mutant) -> str:
+    """Selects the checks that a mutant can be felt in: those of the exercises whose code leads to an edited line.
+
+    All other checks see the solution itself, which passes them. Tests of many submissions need not show that each time.
+    """
+    mentions, edited = {}, set()
+    for name in sorted({exercise.file for exercise in stage.exercises}):
+        source = (ROOT / "solutions" / stage.folder / name).read_text(encoding="utf-8")
+        first = 1 + source.count("\n", 0, source.index(mutant.find)) if name == mutant.file else 0
+        last = first + mutant.find.count("\n")
+        for node in ast.parse(source).body:
+            words = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                names, begins = [node.name], min(part.lineno for part in (node, *node.decorator_list))
+            else:
+                names = [item.id for item in ast.walk(node) if isinstance(item, ast.Name)]
+                begins = node.lineno
+            for defined in names:
+                mentions[defined] = words
+            if first and begins <= last and first <= (node.end_lineno or begins):
+                edited.update(names or mentions)
+    while more := {name for name, words in mentions.items() if words & edited} - edited:
+        edited |= more
+    exercises = [exercise.name for exercise in stage.exercises if exercise.name in edited]
+    assert exercises, f"{mutant.find!r} stands in no exercise"
+    return f"({' or '.join(exercises)}) and {QUICK}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bank import QUICK, STAGES, Mutant, lay_submission, mistakes_of, mutants_of, mutated
+from bank import STAGES, Mutant, lay_submission, mistakes_of, mutants_of, mutated, reached_by
 
 from grader.course import Stage
 from grader.driver import Engine, Options
@@ -22,7 +22,8 @@ BANK = [(stage, number, mutant) for stage in STAGES for number, mutant in enumer
 )
 def test_the_mistake_is_named(stage: Stage, mutant: Mutant, engine: Engine, tmp_path: Path) -> None:
     submission = lay_submission(tmp_path, stage, mutated(stage, mutant))
-    result = engine.grade(stage, submission, Options(seed=17, earlier="reference", selection=QUICK))
+    options = Options(seed=17, earlier="reference", selection=reached_by(stage, mutant))
+    result = engine.grade(stage, submission, options)
     failing = [check for check in result.checks if check.status != "passed"]
     named = {
         check.diagnosis.code
@@ -53,7 +54,7 @@ def test_every_mistake_has_a_mutant(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [("stage1", 18), ("stage2", 12), ("stage3", 14), ("stage4", 16), ("stage5", 18)],
+    [("stage1", 18), ("stage2", 12), ("stage3", 14), ("stage4", 16), ("stage5", 18), ("stage6", 24)],
 )
 def test_there_are_enough_mistakes(name: str, least: int) -> None:
     stage = next(stage for stage in STAGES if stage.name == name)

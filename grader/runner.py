@@ -80,10 +80,10 @@ class Runner:
             raise CheckFault(str(error)) from None
 
     def _verdict(self, declared: Declared, function: Callable[..., None], session: Session) -> CheckResult:
-        import torch
+        from grader.worker import seed_torch
 
         draw = Draw(self._job.seed, declared.id, self._job.device)
-        torch.manual_seed(self._job.seed)
+        seed_torch(self._job.seed)
         available = {"submission": Submission(session), "draw": draw}
         names = function.__code__.co_varnames[: function.__code__.co_argcount]
         try:

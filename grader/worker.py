@@ -273,7 +273,7 @@ class Worker:
 def reset_global_state(seed: int) -> None:
     """Sets everything that one check could leave to the next one: seeds, dtype, grad mode, autocast, threads."""
     random.seed(seed)
-    torch.manual_seed(seed)
+    seed_torch(seed)
     torch.set_default_dtype(torch.float32)
     torch.set_grad_enabled(True)
     torch.set_anomaly_enabled(False)
@@ -284,6 +284,14 @@ def reset_global_state(seed: int) -> None:
     torch.backends.cudnn.allow_tf32 = False
     if torch.get_num_threads() != 1:
         torch.set_num_threads(1)
+
+
+def seed_torch(seed: int) -> None:
+    """As torch.manual_seed, without what that does for devices which this build of torch does not know."""
+    if torch.version.cuda or torch.version.hip or torch.backends.mps.is_built() or torch.xpu._is_compiled():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
 
 
 def public_names(item: Any) -> list[str]:

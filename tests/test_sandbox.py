@@ -144,9 +144,13 @@ def test_a_run_in_continuous_integration_draws_its_seed(monkeypatch: pytest.Monk
 
 def test_a_course_in_a_readable_place_is_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert exposed(ROOT / "stages") is None
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert exposed(tmp_path / "stages") == str(tmp_path.resolve())
     assert str(ROOT) not in readable_paths()
+    readable_paths.cache_clear()
+    try:
+        monkeypatch.setattr(sys, "prefix", str(tmp_path))
+        assert exposed(tmp_path / "stages") == str(tmp_path.resolve())
+    finally:
+        readable_paths.cache_clear()
 
 
 @pytest.mark.parametrize(

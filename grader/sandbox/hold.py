@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import site
 import socket
@@ -60,8 +61,12 @@ class Held(msgspec.Struct, frozen=True):
         return f"none: only time, memory and output are limited ({self.problem})"
 
 
-def readable_paths() -> list[str]:
-    """The interpreter, its libraries and system files; never the course itself."""
+@functools.cache
+def readable_paths() -> tuple[str, ...]:
+    """The interpreter, its libraries and system files; never the course itself.
+
+    Found out once a process: it takes longer than all the rest of the sandbox.
+    """
     roots = {
         sys.prefix,
         sys.base_prefix,
@@ -76,7 +81,7 @@ def readable_paths() -> list[str]:
         if path
     }
     roots |= set(site.getsitepackages())
-    return sorted({os.path.realpath(root) for root in roots}) + list(SYSTEM_FILES)
+    return (*sorted({os.path.realpath(root) for root in roots}), *SYSTEM_FILES)
 
 
 def exposed(secret: Path) -> str | None:
@@ -101,7 +106,7 @@ def hold(scratch: str, for_gpu: bool, without: frozenset[str] = frozenset()) -> 
     kernel.drop_capabilities()
     kernel.no_new_privileges()
     if "landlock" not in without and landlock.abi():
-        readable = readable_paths() + (list(DEVICE_FILES) if for_gpu else [])
+        readable = [*readable_paths(), *(DEVICE_FILES if for_gpu else ())]
         writable = [scratch, *WRITABLE_DEVICES] + (["/dev"] if for_gpu else [])
         version = landlock.restrict(readable, writable)
     else:

@@ -6,6 +6,7 @@ counts for a learner is published apart from that: a grade is a list of rows.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
@@ -127,7 +128,12 @@ class Store:
                 f"{folder} holds no {FILE}. Name the folder that `python -m grader batch ... --out` was given."
             )
         with answering(folder):
-            connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
+            # Who may write the folder takes the two files along that a log ahead of the gradebook needs.
+            mode = "rw" if os.access(folder, os.W_OK) and os.access(path, os.W_OK) else "ro"
+            connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=30
+            )
+            connection.execute("PRAGMA query_only = ON")
         store = cls(folder, connection)
         try:
             with answering(folder):
@@ -311,7 +317,7 @@ class Store:
     def take_over(self, folder: Path) -> None:
         """Copies all of another gradebook into this one; a graded stage is not replaced by one that is not."""
         with answering(folder):
-            self._connection.execute("ATTACH ? AS other", (f"{(folder / FILE).absolute().as_uri()}?mode=ro",))
+            self._connection.execute("ATTACH ? AS other", (f"{(folder / FILE).absolute().as_uri()}?mode=rw",))
         try:
             with self._transaction() as connection:
                 for statement in TAKE_OVER:

@@ -244,9 +244,7 @@ class _GPTReader:
         if self.padding is None:
             return self.model.positions(x, offset=past)
         position = torch.arange(past, past + tokens.shape[1], device=tokens.device)  # (new,)
-        position = (position - self.padding).clamp(
-            min=0
-        )  # (batch, new): every row counts from its first token
+        position = (position - self.padding).clamp(min=0)  # (batch, new): each row counts for itself
         return x + self.model.positions.embedding(position)
 
     def _mask(self, past: int, length: int, device: torch.device) -> Bool[Tensor, "..."] | None:

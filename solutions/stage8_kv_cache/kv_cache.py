@@ -85,9 +85,7 @@ class KVCache:
             raise ValueError(f"indices of shape {tuple(indices.shape)} for a cache of {batch} rows")
         for buffer in (self.keys, self.values):
             filled = buffer[:, :, : self.length]  # (batch, heads, length, d_k)
-            filled.copy_(
-                filled[indices]
-            )  # filled[indices] is a copy: no row is overwritten before it is read
+            filled.copy_(filled[indices])  # filled[indices] is a copy, made before any row is written
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` tokens.

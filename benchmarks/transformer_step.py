@@ -8,11 +8,9 @@ of the ratios counts, so that a busy machine does not decide. Exits with 1 when 
 from __future__ import annotations
 
 import argparse
-import math
 import statistics
 import sys
 import time
-import warnings
 from pathlib import Path
 
 import torch
@@ -21,41 +19,12 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from solutions.stage1_attention.attention import causal_mask
-from solutions.stage3_positional_encoding.positional_encoding import SinusoidalPositionalEncoding
+from benchmarks.models.pytorch_transformer import PyTorchTransformer
 from solutions.stage5_decoder.transformer import Transformer
 
 VOCAB, D_MODEL, HEADS, LAYERS, D_FF, DROPOUT, PAD = 1000, 128, 4, 4, 512, 0.1, 0
 BATCH, LENGTHS = 64, (12, 64)
 LIMIT = 1.05
-
-
-class PyTorchTransformer(nn.Module):
-    """`nn.Transformer` with embeddings, positions and an output layer, as the solution has them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.src_embed = nn.Embedding(VOCAB, D_MODEL)
-        self.tgt_embed = nn.Embedding(VOCAB, D_MODEL)
-        self.positions = SinusoidalPositionalEncoding(D_MODEL, max(LENGTHS), DROPOUT)
-        with warnings.catch_warnings():  # it says that pre-norm rules out its shortcut for inference
-            warnings.simplefilter("ignore")
-            self.transformer = nn.Transformer(
-                D_MODEL, HEADS, LAYERS, LAYERS, D_FF, DROPOUT, batch_first=True, norm_first=True
-            )
-        self.fc_out = nn.Linear(D_MODEL, VOCAB)
-
-    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        scale = math.sqrt(D_MODEL)
-        hidden = self.transformer(
-            self.positions(self.src_embed(src) * scale),
-            self.positions(self.tgt_embed(tgt) * scale),
-            tgt_mask=~causal_mask(tgt.shape[1])[0, 0],
-            src_key_padding_mask=src == PAD,
-            tgt_key_padding_mask=tgt == PAD,
-            memory_key_padding_mask=src == PAD,
-        )
-        return self.fc_out(hidden)
 
 
 def batch(length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -81,8 +50,9 @@ def measure(length: int, rounds: int) -> tuple[float, float, float]:
     """Median seconds of a step of the solution and of PyTorch's model, and the median of their ratios."""
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(length)
-    solution = Transformer(VOCAB, VOCAB, D_MODEL, HEADS, LAYERS, D_FF, DROPOUT, max(LENGTHS))
-    runs = [(model, torch.optim.Adam(model.parameters())) for model in (solution, PyTorchTransformer())]
+    sizes = (VOCAB, VOCAB, D_MODEL, HEADS, LAYERS, D_FF, DROPOUT, max(LENGTHS))
+    models = (Transformer(*sizes), PyTorchTransformer(*sizes))
+    runs = [(model, torch.optim.Adam(model.parameters())) for model in models]
     for model, optimizer in runs:  # the first step prepares what later ones reuse
         step(model, optimizer, *batch(length, generator))
     times: list[list[float]] = [[], []]

@@ -205,10 +205,11 @@ class _GPTReader:
         """`padding` says how many padding tokens each row begins with; some row has none."""
         config, weight = model.config, model.token_embed.weight
         self.model = model
+        self.batch = len(padding)
         self.num_heads = config.num_heads
         d_k = config.d_model // config.num_heads
         self.caches = [
-            KVCache(len(padding), config.num_heads, config.block_size, d_k, weight.device, weight.dtype)
+            KVCache(self.batch, config.num_heads, config.block_size, d_k, weight.device, weight.dtype)
             for _ in model.blocks
         ]
         # One product with the stacked weights is faster than three small ones.
@@ -264,8 +265,8 @@ class _GPTReader:
         w_qkv: tuple[Tensor, Tensor | None],
         mask: Tensor | None,
     ) -> Float[Tensor, "rows d_model"]:
-        past, batch = cache.length, cache.keys.shape[0]
-        qkv = F.linear(block.norm1(x), *w_qkv).unflatten(0, (batch, -1))  # (batch, new, 3 * d_model)
+        past = cache.length
+        qkv = F.linear(block.norm1(x), *w_qkv).unflatten(0, (self.batch, -1))  # (batch, new, 3 * d_model)
         qkv = split_heads(qkv, 3 * self.num_heads)  # (batch, 3 * heads, new, d_k)
         query, key, value = qkv.chunk(3, dim=1)  # each (batch, heads, new, d_k)
         if self.model.positions is None:

@@ -177,5 +177,5 @@ def samples(submission: Any, draw: Any) -> None:
             said = ", ".join(f"{name}={value}" for name, value in options.items()) or "the defaults"
             fail(
                 f"With the same generator and {said}, generate_cached drew other tokens than generate of stage 7.",
-                "Filter with filter_logits, and draw once a step with torch.multinomial and the generator, as generate.",
+                "Filter with filter_logits, and draw once a step with torch.multinomial and the generator.",
             )

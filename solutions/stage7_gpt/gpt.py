@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..stage1_attention.attention import causal_mask, scaled_dot_product_attention
+from ..stage1_attention.attention import causal_mask
 from ..stage2_multi_head.multi_head import merge_heads, split_heads
 from ..stage3_positional_encoding.positional_encoding import (
     LearnedPositionalEncoding,
@@ -359,9 +359,12 @@ class _CausalSelfAttention(nn.Module):
         if self.rotary:
             query = apply_rotary(query, self.cos, self.sin)
             key = apply_rotary(key, self.cos, self.sin)
-        mask = causal_mask(x.size(1), x.device)  # (1, 1, seq, seq)
-        _, weights = scaled_dot_product_attention(query, key, value, mask)  # (batch, heads, seq, seq)
-        heads = self.dropout(weights) @ value  # (batch, heads, seq, d_k)
+        # Stage 1's attention, with dropout inside. Minus infinity is safe here: every position sees itself, so no row
+        # is empty. Dividing the queries is less work than dividing the scores, and comes to the same.
+        scores = query / math.sqrt(query.size(-1)) @ key.mT  # (batch, heads, seq, seq)
+        scores = torch.where(causal_mask(x.size(1), x.device), scores, -torch.inf)
+        weights = self.dropout(scores.softmax(dim=-1))  # (batch, heads, seq, seq)
+        heads = weights @ value  # (batch, heads, seq, d_k)
         return self.w_o(merge_heads(heads))  # (batch, seq, d_model)
 
 

@@ -120,10 +120,10 @@ def _check_course(course: Course) -> None:
     _check_distinct("", "stage", [stage.name for stage in course.stages])
     _check_distinct("", "folder", [stage.folder for stage in course.stages])
     for stage in course.stages:
-        _check_stage(stage)
+        _check_stage(stage, course.forbidden)
 
 
-def _check_stage(stage: Stage) -> None:
+def _check_stage(stage: Stage, forbidden: tuple[str, ...]) -> None:
     if not STAGE_NAME.fullmatch(stage.name):
         raise _wrong(
             f"stage {stage.name!r}", "this name does not fit a command", "Use lower-case letters and digits"
@@ -139,6 +139,7 @@ def _check_stage(stage: Stage) -> None:
     _check_distinct(stage.name, "exercise", [exercise.name for exercise in stage.exercises])
     for exercise in stage.exercises:
         _check_exercise(f"{stage.name}, {exercise.name}", exercise)
+        _check_allowed(f"{stage.name}, {exercise.name}", exercise, forbidden)
 
 
 def _check_exercise(where: str, exercise: Exercise) -> None:
@@ -153,6 +154,14 @@ def _check_exercise(where: str, exercise: Exercise) -> None:
     if not (math.isfinite(exercise.points) and exercise.points >= 0):
         raise _wrong(where, f"`points` is {exercise.points:g}", "Give a number, 0 or more")
     _check_dotted(where, exercise.forbidden)
+
+
+def _check_allowed(where: str, exercise: Exercise, forbidden: tuple[str, ...]) -> None:
+    for name in exercise.allowed:
+        if name not in forbidden:
+            raise _wrong(
+                where, f"`allowed` has {name!r}, which the course does not forbid", "Correct or remove it"
+            )
 
 
 def _check_distinct(where: str, kind: str, names: Iterable[str]) -> None:

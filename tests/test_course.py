@@ -35,6 +35,7 @@ forbidden = ["collections.Counter"]
 name = "recount"
 file = "counting.py"
 points = 0
+allowed = ["torch.nn.Transformer"]
 
 [[stage]]
 name = "stage2"
@@ -69,6 +70,7 @@ def test_reads_what_is_written(root: Path) -> None:
     assert [exercise.name for exercise in first.exercises] == ["count", "Counter", "recount"]
     assert [exercise.points for exercise in first.exercises] == [2.0, 1.5, 0.0]
     assert first.exercises[1].forbidden == ("collections.Counter",)
+    assert first.exercises[2].allowed == ("torch.nn.Transformer",)
     assert (first.seconds_per_check, second.seconds_per_check) == (10.0, 3.0)
 
 
@@ -118,6 +120,11 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing(root: Path) -> N
         ('file = "adding.py"', 'file = "demo.py"', ["stage2, add", "'demo.py'"]),
         ('name = "add"', 'name = "add()"', ["stage2, add()", "not the name"]),
         ('"collections.Counter"', '"Counter"', ["stage1, Counter", "'Counter'", "dotted"]),
+        (
+            'allowed = ["torch.nn.Transformer',
+            'allowed = ["torch.nn.Linear',
+            ["stage1, recount", "'torch.nn.Linear'"],
+        ),
         (COURSE, 'title = "Empty"\nstage = []\n', ["no stage"]),
         (COURSE, "", ["`title`"]),
         (COURSE, "title = = 1\n", ["not TOML", "line 1"]),

@@ -99,6 +99,27 @@ def gym(session: nox.Session) -> None:
     run(session, f"{tree}.stage6_training.gym", *session.posargs)
 
 
+# ---- For instructors ----
+
+
+@shared
+def batch(session: nox.Session) -> None:
+    """Grade a class, and go on where an earlier run stopped: -- SUBMISSIONS --out GRADES"""
+    grader(session, "batch")
+
+
+@shared
+def report(session: nox.Session) -> None:
+    """Make a report of a class: -- csv GRADES --to grades.csv"""
+    grader(session, "report")
+
+
+@shared
+def release(session: nox.Session) -> None:
+    """Cut the repository of a class, without solutions and hidden checks: -- DEST"""
+    grader(session, "release")
+
+
 # ---- For contributors ----
 
 

@@ -23,6 +23,7 @@ DOCUMENTS = [
     ROOT / "data" / "README.md",
 ]
 EXTERNAL = ("git clone ", "cd ", "docker ", "python -m pip install ")
+COMMANDS = {"grade", "demo", "course", "watch", "hint", "reset", "batch", "report"}
 QUICK = {"nox -l", "python -m grader schema"}
 PLAIN = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR")}
 
@@ -71,7 +72,9 @@ def sessions() -> set[str]:
 def options_of(command: str) -> set[str]:
     known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     assert command in known, f"python -m grader has no command {command!r}"
-    return {option for parameter in known[command].params for option in parameter.opts}
+    inner = getattr(known[command], "commands", {}).values()  # of a group, such as batch
+    parameters = [parameter for each in (known[command], *inner) for parameter in each.params]
+    return {option for parameter in parameters for option in [*parameter.opts, *parameter.secondary_opts]}
 
 
 def check_options(command: str, words: list[str]) -> None:
@@ -93,7 +96,7 @@ def test_every_command_shown_is_known(command: str, sessions: set[str]) -> None:
         assert set(words[1 : words.index("-s")]) <= {"--no-venv"}
         assert named
         assert set(named) <= sessions
-        if grader_command(named[0]) in {"grade", "demo", "course", "watch", "hint", "reset"}:
+        if grader_command(named[0]) in COMMANDS:
             check_options(grader_command(named[0]), passed_on)
     elif words[:3] == ["python", "-m", "grader"]:
         check_options(words[3], words[4:])

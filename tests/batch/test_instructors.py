@@ -28,7 +28,9 @@ def test_the_commands_do_what_the_page_says(tmp_path: Path) -> None:
         assert command.startswith("python -m grader ")
         arguments = command.removeprefix("python -m grader ").split()
         said[command] = course.run(*arguments, code=1 if command.startswith(MAY_FAIL) else 0)
-    assert "::notice title=Autograding complete::Points 3/6" in said["python -m grader report github ada.json"]
+    assert (
+        "::notice title=Autograding complete::Points 3/6" in said["python -m grader report github ada.json"]
+    )
     made = {path.relative_to(course.root).as_posix() for path in course.root.rglob("*") if path.is_file()}
     assert made >= {
         "grades.csv", "canvas.csv", "junit.xml", "results.jsonl", "results.json",
@@ -44,4 +46,6 @@ def test_the_commands_do_what_the_page_says(tmp_path: Path) -> None:
     assert connection.execute(statement).fetchall() == [("stage1", "squared", 1)]
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     connection.close()
-    assert tables == set(re.findall(r"^\| `(\w+)` \|", PAGE.partition("The gradebook itself")[2], re.MULTILINE))
+    assert tables == set(
+        re.findall(r"^\| `(\w+)` \|", PAGE.partition("The gradebook itself")[2], re.MULTILINE)
+    )

@@ -5,6 +5,7 @@ tokens reads 1 + 2 + ... + n rows; with one, it reads n.
 """
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -169,9 +170,9 @@ def compare_with_torch(
     which is the default.
 
     The largest difference is the largest absolute one between two numbers of the outputs, as a Python float. The time
-    ratio is the time of `attention` divided by the time of PyTorch's: 2.0 means twice as long. Both run once before
-    the clock starts, for the first run of anything is slower; then they take turns, `repeats` times, so that a moment
-    in which the computer is busy strikes both. On a GPU the work goes on after a call has returned:
+    ratio is the median time of `attention` divided by the median time of PyTorch's: 2.0 means twice as long. Both run
+    once before the clock starts, for the first run of anything is slower; then they take turns, `repeats` times, so
+    that a moment in which the computer is busy strikes both. On a GPU the work goes on after a call has returned:
     `torch.cuda.synchronize()` waits for it, before the clock is read. No gradients are recorded.
 
     Raises `ValueError` with the value in the message where `repeats` is below 1.
@@ -188,10 +189,8 @@ def compare_with_torch(
 
     with torch.no_grad():
         difference = (own() - pytorchs()).abs().max().item()
-        own_seconds, pytorchs_seconds = 0.0, 0.0
-        for _ in range(repeats):
-            own_seconds += _seconds(own, query.device)
-            pytorchs_seconds += _seconds(pytorchs, query.device)
+        times = [(_seconds(own, query.device), _seconds(pytorchs, query.device)) for _ in range(repeats)]
+    own_seconds, pytorchs_seconds = (statistics.median(column) for column in zip(*times, strict=True))
     return difference, own_seconds / pytorchs_seconds
 
 

@@ -54,7 +54,7 @@ def generate_cached(
 
     Raises the errors of `generate`; and `ValueError`, naming the rows, where `pad_id` leaves no token of a row.
 
-    Source: "Fast Transformer Decoding" (Shazeer, 2019), section 2.4.1, for incremental decoding.
+    Source: "Fast Transformer Decoding" (Shazeer, 2019), section 2.4, for incremental decoding.
     """
     _check_settings(prompt, max_new_tokens, temperature, top_k, top_p)
     padding = _leading_padding(prompt, pad_id)  # (batch,)

@@ -1,7 +1,7 @@
 """The KV cache, and multi-head attention that goes on where it stopped.
 
 A key and a value depend on their own token and on those before it. What comes later never changes them, so they are
-computed once and kept. "Fast Transformer Decoding" (Shazeer, 2019), section 2.
+computed once and kept. "Fast Transformer Decoding" (Shazeer, 2019), section 2.4.
 """
 
 import torch

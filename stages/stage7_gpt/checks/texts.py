@@ -10,7 +10,7 @@ from torch import Tensor
 
 from grader.checks import expect, fail, mistake, raising_means
 
-from .filters import Filter, expect_filtered, keep
+from .filters import FLAWS, Filter, expect_filtered, keep
 
 VOCAB, BLOCK = 9, 6
 
@@ -61,8 +61,11 @@ def expect_text(submission: Any, draw: Any, prompt_len: int, count: int) -> None
 def expect_chances(submission: Any, draw: Any, case: Filter) -> None:
     """In many rows of the same prompt, the next token is as frequent as the filtered probabilities say."""
     rows = 4000
-    table, prompt = new_table(draw), draw.integers(0, VOCAB, 1, 3)
-    logits = table.logits(prompt)[:, -1]
+    while True:
+        table, prompt = new_table(draw), draw.integers(0, VOCAB, 1, 3)
+        logits = table.logits(prompt)[:, -1]
+        if tells_apart(logits, case):
+            break
     right = keep(logits, case).softmax(-1)[0]
     returned = submission.generate(
         model_of(submission, table),
@@ -90,6 +93,12 @@ def expect_chances(submission: Any, draw: Any, case: Filter) -> None:
         f"{float(right[worst]):.1%} ({case}).",
         "Draw from the softmax of filter_logits(logits of the last position), with torch.multinomial.",
     )
+
+
+def tells_apart(logits: Tensor, case: Filter) -> bool:
+    """Whether more than one token stays whatever goes wrong: a single one looks the same under several mistakes."""
+    flaws = ["", *(flaw for several in FLAWS.values() for flaw in several)]
+    return all(int((keep(logits, case._replace(flaw=flaw)).softmax(-1) > 0.01).sum()) > 1 for flaw in flaws)
 
 
 def fits(found: Tensor, chances: Tensor, rows: int) -> bool:

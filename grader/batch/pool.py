@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from grader.batch.task import Task
-from grader.driver import Conversation, Engine, GraderFailed, Options, in_this_process, lost
+from grader.conversation import Conversation
+from grader.driver import Engine, GraderFailed, Options, in_this_process, lost
 from grader.errors import UsageError
 from grader.forked import ZygoteFailed, can_fork
 from grader.job import CheckDone, Fault, Finished, Message, Refused

@@ -234,6 +234,17 @@ def merge(
 
 
 @app.command()
+def release(
+    to: Annotated[Path, typer.Argument(metavar="DEST", help="The new folder of the class repository.")],
+    stages: Annotated[str, typer.Option(help="Only these, such as 1-4 or 1,3.")] = "",
+) -> int:
+    """Cut the repository of a class: no solutions, no hidden checks; proves it before it is written."""
+    from grader.release.command import release as cut
+
+    return cut(ROOT, load_course(ROOT), to, stages)
+
+
+@app.command()
 def report(
     kind: Annotated[Kind, typer.Argument(help="What to make.")],
     sources: Annotated[list[Path], typer.Argument(help="A GRADES folder, or results of one submission.")],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds_per_check: float = 10.0
     optimizers: bool = False
     """Whether its checks build optimisers: the first one of a process costs a second, so it is built in advance."""
+    deadline: datetime | None = None
+    """When a class hands it in; shown to learners, nothing is refused because of it."""
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -203,8 +203,11 @@ def test_layer_hands_dropout_on(submission, draw):
         if same(fed, 0.0, 1.0, 2.0) or not same(fed, *(0.4 * kept for kept in range(11))):
             mistake("encoder-ffn-dropout-not-handed-on")
 
-        layer, _ = loaded(submission.EncoderLayer(4, 2, 5), silent | CONSTANT_ATTENTION, draw)
-        name_other_defaults(layer, x, "encoder-layer-defaults")
+        default, written_out = (
+            loaded(submission.EncoderLayer(4, 2, 5, **settings), silent | CONSTANT_ATTENTION, draw)[0]
+            for settings in ({}, WRITTEN_OUT)
+        )
+        name_other_defaults(default, written_out, x, "encoder-layer-defaults")
 
         layer, _ = new_layer(submission, draw, settings, dropout=0.0)
         in_eval = expect(layer(x), "the output in eval mode", dims=STREAM).tensor(shape=(6, 5, 4))
@@ -216,14 +219,30 @@ CONSTANT_ATTENTION = {"self_attn.w_o.bias": torch.ones(4)}
 """All other weights are 0, norms included: a pre-norm layer adds 1 to its stream, a post-norm one leaves 0."""
 
 
-def name_other_defaults(layer, x, code):
-    """Ends the check unless the layer, of `CONSTANT_ATTENTION` and made with defaults, is pre-norm at the rate 0.1."""
+WRITTEN_OUT = {"dropout": 0.1, "norm_first": True}
+"""The defaults, as arguments."""
+
+
+def name_other_defaults(default, written_out, x, code):
+    """Ends the check when a layer made with defaults is not what one is that was given `WRITTEN_OUT`.
+
+    Both have the weights of `CONSTANT_ATTENTION`. Where the second one is no pre-norm layer at the rate 0.1 either,
+    something else is wrong, and other checks say what.
+    """
+    if settings_seen(written_out, x) != WRITTEN_OUT:
+        return
+    seen = settings_seen(default, x)
+    for argument, value in WRITTEN_OUT.items():
+        if seen[argument] != value:
+            mistake(code, argument=argument, seen=seen[argument], default=value)
+
+
+def settings_seen(layer, x):
+    """What a layer of `CONSTANT_ATTENTION` does in training: a post-norm layer gives 0, a pre-norm one x and more."""
     layer.train()
     output = expect(layer(x), "the output in training", dims=STREAM).tensor(shape=tuple(x.shape))
-    if same(output, 0.0):
-        mistake(code, argument="norm_first", seen=False, default=True)
-    if rate_of(output - x) != 0.1:
-        mistake(code, argument="dropout", seen=rate_of(output - x), default=0.1)
+    pre_norm = not same(output, 0.0)
+    return {"dropout": rate_of(output - x) if pre_norm else 0.1, "norm_first": pre_norm}
 
 
 # EncoderLayer: properties
@@ -379,14 +398,14 @@ def test_encoder_hands_dropout_on(submission, draw):
             mistake("encoder-stack-dropout-lost")
 
         settings = Settings(4, 2, 5)
-        default = submission.Encoder(2, 4, 2, 5)
-        if "norm.weight" not in default.shapes():
+        default, written_out = (submission.Encoder(2, 4, 2, 5, **options) for options in ({}, WRITTEN_OUT))
+        if "norm.weight" in written_out.shapes() and "norm.weight" not in default.shapes():
             mistake("encoder-stack-defaults", argument="norm_first", seen=False, default=True)
         silent = {
             name: torch.zeros(shape, dtype=draw.exact) for name, shape in encoder_shapes(2, settings).items()
         }
         constant = {f"layers.0.{name}": value for name, value in CONSTANT_ATTENTION.items()}
-        loaded(default, silent | constant, draw)
-        name_other_defaults(
-            default.layers[0], draw.normal(6, 5, 4, dtype=draw.exact), "encoder-stack-defaults"
-        )
+        for encoder in (default, written_out):
+            loaded(encoder, silent | constant, draw)
+        x = draw.normal(6, 5, 4, dtype=draw.exact)
+        name_other_defaults(default.layers[0], written_out.layers[0], x, "encoder-stack-defaults")

@@ -7,6 +7,7 @@ import. Comments, strings, imports that nothing uses, and code under `if __name_
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 
 import msgspec
@@ -91,8 +92,9 @@ def matching(dotted: str, forbidden: list[str]) -> str | None:
     return None
 
 
+@functools.lru_cache(maxsize=128)
 def read(source: str, path: str) -> Module:
-    """A file's parts; one that is not Python has none."""
+    """A file's parts; one that is not Python has none. Read once for all exercises: nobody changes what it gives."""
     module = Module({"": Part()}, {})
     try:
         tree = ast.parse(source)
@@ -125,8 +127,11 @@ class Reader:
 
     def imports(self, tree: ast.Module) -> None:
         """Every import of the file, wherever it stands, and plain renamings of what was imported."""
+        assignments: list[ast.Assign] = []
         for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
+            if isinstance(node, ast.Assign):
+                assignments.append(node)
+            elif isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name.partition(".")[0] in TRACEABLE:
                         self._known[alias.asname or alias.name.partition(".")[0]] = (
@@ -135,9 +140,9 @@ class Reader:
             elif isinstance(node, ast.ImportFrom):
                 self._import_from(node)
         for _ in range(4):  # renamings of renamings
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Assign) and (dotted := self.dotted(node.value)):
-                    for target in node.targets:
+            for assignment in assignments:
+                if dotted := self.dotted(assignment.value):
+                    for target in assignment.targets:
                         if isinstance(target, ast.Name):
                             self._known.setdefault(target.id, dotted)
 

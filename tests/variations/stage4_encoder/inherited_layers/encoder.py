@@ -34,7 +34,10 @@ class FeedForward(nn.Module):
         self.p = dropout
 
     def forward(self, x):
-        return self.linear2(self.act(F.dropout(self.linear1(x), self.p, training=self.training)))
+        hidden = self.linear1(x)
+        if isinstance(self.act, nn.ReLU):  # which commutes with dropout; GELU does not
+            return self.linear2(self.act(F.dropout(hidden, self.p, training=self.training)))
+        return self.linear2(F.dropout(self.act(hidden), self.p, training=self.training))
 
 
 class EncoderLayer(nn.Module):

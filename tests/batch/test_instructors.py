@@ -14,6 +14,9 @@ PAGE = (ROOT / "docs" / "instructors.md").read_text(encoding="utf-8")
 MAY_FAIL = "python -m grader grade "
 """Exits with 1 when the submission has a mistake."""
 
+ELSEWHERE = "python -m grader release ../transformer-class"
+"""Run by tests/release/test_release.py, on the whole course."""
+
 
 def test_the_commands_do_what_the_page_says(tmp_path: Path) -> None:
     course = LittleCourse(tmp_path / "course")
@@ -25,6 +28,8 @@ def test_the_commands_do_what_the_page_says(tmp_path: Path) -> None:
     assert len(commands) >= 14
     said = {}
     for command in commands:
+        if command == ELSEWHERE:
+            continue
         assert command.startswith("python -m grader ")
         arguments = command.removeprefix("python -m grader ").split()
         said[command] = course.run(*arguments, code=1 if command.startswith(MAY_FAIL) else 0)

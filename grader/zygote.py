@@ -20,6 +20,7 @@ import time
 
 import msgspec
 
+from grader import huge_pages
 from grader.sandbox import hold, kernel
 from grader.scratch import remove
 
@@ -212,6 +213,8 @@ def prepare(kind: bytes) -> None:
             importlib.import_module(name)
     gc.collect()
     gc.freeze()
+    if kind == JUDGE_MODULES:
+        huge_pages.gather()  # takes as long as it saves on a stage, so only where several are graded
 
 
 def start_child(kind: bytes, fds: list[int], scratch: str, settings: Settings) -> None:

@@ -212,8 +212,10 @@ class _GPTReader:
             for _ in model.blocks
         ]
         # One product with the stacked weights is faster than three small ones.
-        self.w_qkv = [_stacked(block.attn.w_q, block.attn.w_k, block.attn.w_v) for block in model.blocks]
-        if config.position == "rotary":
+        w_qkv = [_stacked(block.attn.w_q, block.attn.w_k, block.attn.w_v) for block in model.blocks]
+        self.layers = list(zip(model.blocks, self.caches, w_qkv, strict=True))
+        self.is_rotary = config.position == "rotary"
+        if self.is_rotary:
             self.cos, self.sin = (table.to(weight.device) for table in rotary_table(config.block_size, d_k))
         self.begin_anew(padding)
 
@@ -231,15 +233,15 @@ class _GPTReader:
         x = self._embed(new_tokens, past)  # (batch, new, d_model)
         # For linear maps and norms all rows are alike; laid below each other they are multiplied faster.
         x = x.flatten(0, 1)  # (batch * new, d_model)
-        for block, cache, w_qkv in zip(self.model.blocks, self.caches, self.w_qkv, strict=True):
+        for block, cache, w_qkv in self.layers:
             x = x + self._attend(block, x, cache, w_qkv, mask)
             x = x + block.mlp(block.norm2(x))
-        last = x.unflatten(0, new_tokens.shape)[:, -1]  # (batch, d_model)
+        last = x.reshape(self.batch, -1, x.shape[-1])[:, -1]  # (batch, d_model)
         return self.model.head(self.model.norm(last))  # (batch, vocab_size)
 
     def _embed(self, tokens: Tensor, past: int) -> Float[Tensor, "batch new d_model"]:
         x = self.model.token_embed(tokens)  # (batch, new, d_model)
-        if self.model.positions is None:
+        if self.is_rotary:
             return x
         if self.padding is None:
             return self.model.positions(x, offset=past)
@@ -265,10 +267,11 @@ class _GPTReader:
         mask: Tensor | None,
     ) -> Float[Tensor, "rows d_model"]:
         past = cache.length
-        qkv = F.linear(block.norm1(x), *w_qkv).unflatten(0, (self.batch, -1))  # (batch, new, 3 * d_model)
+        qkv = F.linear(block.norm1(x), *w_qkv)  # (batch * new, 3 * d_model)
+        qkv = qkv.reshape(self.batch, -1, qkv.shape[-1])  # (batch, new, 3 * d_model)
         qkv = split_heads(qkv, 3 * self.num_heads)  # (batch, 3 * heads, new, d_k)
         query, key, value = qkv.chunk(3, dim=1)  # each (batch, heads, new, d_k)
-        if self.model.positions is None:
+        if self.is_rotary:
             # Only distances matter to rotated queries and keys, so padding before a text changes nothing.
             query = apply_rotary(query, self.cos, self.sin, offset=past)
             key = apply_rotary(key, self.cos, self.sin, offset=past)

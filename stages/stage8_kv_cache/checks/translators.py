@@ -233,13 +233,10 @@ def reads_once(submission: Any, draw: Any, decode: Any, beam: int = 1) -> None:
     translator = Translator(submission, draw, eos=-100.0)
     batch = 2
     steps = {}
-    for src_len in (3, 7):
+    for src_len, lengths in ((3, (3, 4, 8, 9)), (7, (3, 4))):
         src = draw.integers(4, SRC_VOCAB, batch, src_len)
-        rows = {
-            length: rows_of(decode(translator.model, src, length), {D_MODEL, D_FF})
-            for length in (3, 4, 9, 10)
-        }
-        steps[src_len] = (rows[4] - rows[3], rows[10] - rows[9])
+        rows = [rows_of(decode(translator.model, src, length), {D_MODEL, D_FF}) for length in lengths]
+        steps[src_len] = (rows[1] - rows[0], rows[-1] - rows[-2])
     facts = {"early": steps[3][0], "late": steps[3][1], "short": 3, "long": 7}
     if steps[7][0] > steps[3][0]:
         mistake("source-read-again", **{**facts, "rows_short": steps[3][0], "rows_long": steps[7][0]})

@@ -1,0 +1,1 @@
+"""Stage 8: a KV cache, and decoding that computes each key and value once."""

@@ -63,7 +63,7 @@ def grade_batch(root: Path, course: Course, wishes: Wishes) -> int:
         raise UsageError(
             "--shard needs --seed N, the same for every shard: else each would draw other numbers."
         )
-    handed_in = submissions(wishes.submissions, course)
+    handed_in = submissions(wishes.submissions, course, wishes.out)
     roster = read_roster(wishes.roster) if wishes.roster else []
     learners, absent = match([one.name for one in handed_in], roster)
     handed_in = part(handed_in, number, of)

@@ -30,8 +30,8 @@ class Submitted(msgspec.Struct, frozen=True):
     """Why it is not even opened."""
 
 
-def submissions(folder: Path, course: Course) -> list[Submitted]:
-    """What lies in a folder, by name. Raises UsageError when it is no folder of submissions."""
+def submissions(folder: Path, course: Course, grades: Path | None = None) -> list[Submitted]:
+    """What lies in a folder, by name, but for the gradebook. Raises UsageError when it is no folder of submissions."""
     if not folder.is_dir():
         raise UsageError(f"There is no folder {folder}. Name the folder that holds the submissions.")
     if has_stages(folder, course):
@@ -43,6 +43,8 @@ def submissions(folder: Path, course: Course) -> list[Submitted]:
     spelled: dict[str, str] = {}
     for path in sorted(folder.iterdir(), key=lambda path: os.fsencode(path.name)):
         if path.name.startswith(".") or path.name.casefold() in JUNK:
+            continue
+        if grades is not None and path.resolve() == grades.resolve():
             continue
         if not is_archive(path) and not path.is_dir() and not path.is_symlink():
             continue  # a list, a note: not a submission

@@ -36,7 +36,8 @@ def test_folders_and_archives_are_submissions_and_nothing_else_is(folder: Path, 
     (folder / "roster.csv").write_text("name\n")
     zipfile.ZipFile(folder / "bob.zip", "w").close()
     (folder / "carl.tar.gz").write_bytes(b"")
-    assert [one.name for one in submissions(folder, course)] == ["ada", "bob", "carl"]
+    (folder / "grades").mkdir()
+    assert [one.name for one in submissions(folder, course, folder / "grades")] == ["ada", "bob", "carl"]
 
 
 def test_names_of_any_bytes_are_printable(folder: Path, course: Course) -> None:

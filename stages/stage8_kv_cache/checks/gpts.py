@@ -110,7 +110,7 @@ def tiny_gpt(
         "d_ff": D_FF,
     }
     model = submission.probes.gpt(**sizes, num_layers=layers, tie_weights=False, **kind)
-    model.to(draw.exact)
+    model.to(submission.device, draw.exact)
     shapes = dict(model.shapes())
     weights = draw.weights(shapes, draw.exact)
     for name in weights:

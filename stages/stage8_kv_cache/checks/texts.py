@@ -91,9 +91,9 @@ def expect_texts(
     )
 
 
-def writes_with_one_layer_only(submission: Any, draw: Any) -> bool:
+def writes_with_one_layer_only(submission: Any, draw: Any, kind: dict[str, Any]) -> bool:
     """Whether a GPT of one layer writes what it should."""
-    gpt, rows, right, _ = task(submission, draw, LEARNED, 4, [5, 5], [], layers=1)
+    gpt, rows, right, _ = task(submission, draw, kind, 7, [5, 5, 5], [], layers=1)
     try:
         expect_texts(submission, gpt, rows, right, {})
     except CheckFailed:
@@ -110,7 +110,7 @@ def writes(submission: Any, draw: Any, kind: dict[str, Any]) -> None:
     except CheckFailed as failure:
         unfinished = failure.raised is not None and failure.raised.type == "NotImplementedError"
         named = failure.mistake is not None and not failure.mistake.startswith("general/")
-        if not unfinished and not named and writes_with_one_layer_only(submission, draw):
+        if not unfinished and not named and writes_with_one_layer_only(submission, draw, kind):
             mistake("one-cache-for-all-layers", layers=LAYERS)
         raise
 

@@ -33,9 +33,9 @@ class Translator:
         self.make = lambda: submission.probes.transformer(
             SRC_VOCAB, VOCAB, D_MODEL, 2, LAYERS, D_FF, **options
         )
-        self.exact = draw.exact
+        self.device, self.exact = submission.device, draw.exact
         model = self.make()
-        model.to(draw.exact)
+        model.to(self.device, self.exact)
         weights = model.state_dict()
         for name, value in weights.items():
             if name == "positions.pe":
@@ -56,7 +56,7 @@ class Translator:
 
     def loaded(self, model: Any, weights: dict[str, Tensor]) -> Any:
         """The model with these weights, in eval mode."""
-        model.to(self.exact)
+        model.to(self.device, self.exact)
         model.load_state_dict(weights)
         model.eval()
         return model

@@ -14,7 +14,7 @@ import grader
 from grader.course import Course, Stage
 from grader.declared import Declared, check_files
 from grader.driver import Options
-from grader.job import Job
+from grader.job import Job, is_given
 
 PACKAGE = Path(grader.__file__).parent
 LIBRARIES = ("torch", "numpy", "safetensors", "pytest", "jaxtyping")
@@ -49,21 +49,14 @@ def escaped(text: str) -> str:
 
 def of_submission(job: Job) -> str:
     """The modules that the submission itself brings to a stage."""
-    own = {path: text for path, text in job.sources.items() if belongs_to_submission(path, job)}
+    own = {path: text for path, text in job.sources.items() if not is_given(path, job)}
     return digest(*(escaped(part) for path in sorted(own) for part in (path, own[path])))
 
 
 def of_reference(job: Job) -> str:
     """The modules that the course puts beside them: earlier stages of the reference, and probes."""
-    given = {path: text for path, text in job.sources.items() if not belongs_to_submission(path, job)}
+    given = {path: text for path, text in job.sources.items() if is_given(path, job)}
     return digest(*(part for path in sorted(given) for part in (path, given[path])))
-
-
-def belongs_to_submission(path: str, job: Job) -> bool:
-    """Whether a module came from the submission."""
-    if path == f"{job.folder}/probes.py":
-        return False
-    return job.earlier == "own" or path.startswith(f"{job.folder}/")
 
 
 def of_checks(checks: Path, declared: list[Declared], stage: Stage, course: Course) -> dict[str, str]:

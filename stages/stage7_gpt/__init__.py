@@ -1,0 +1,1 @@
+"""Stage 7: a GPT, and the text that it writes."""

@@ -34,6 +34,8 @@ def write_report(kind: Kind, sources: list[Path], to: Path | None, hidden: Hidde
             return each(book, to, hidden, "feedback.md", feedback.render, skip_faults=False)
         if kind is Kind.github:
             return for_github(only_entry(book), to, hidden)
+        if kind is Kind.html:
+            return class_page(book, to, hidden)
         entries = (
             (for_learner(entry, hidden) for entry in book.entries) if kind is Kind.junit else book.entries
         )
@@ -84,6 +86,17 @@ def for_github(entry: Entry, to: Path | None, hidden: Hidden) -> int:
             file.write(github.summary(shown))
     print(github.workflow_commands(shown), end="")
     return 3 if entry.state == "grader error" else 0
+
+
+def class_page(book: Book, to: Path | None, hidden: Hidden) -> int:
+    """One page for the whole class. It is never printed: a log would change it, and it is full of names."""
+    from grader.report.html import page
+
+    if to is None:
+        raise UsageError("Name the file to write: --to class.html.")
+    write(page.render(book, hidden), to)
+    print(f"{to}: open it in a browser. It is for you, not for learners: it has everybody's points.")
+    return 0
 
 
 def only_entry(book: Book) -> Entry:

@@ -15,6 +15,7 @@ class Kind(str, Enum):
     canvas = "canvas"
     feedback = "feedback"
     jsonl = "jsonl"
+    html = "html"
 
 
 class Hidden(str, Enum):

@@ -155,8 +155,8 @@ def draw_attention(path: Path, device: str) -> None:
     ratios: dict[str, list[float]] = {"no mask": [], "causal mask": []}
     for length in ATTENTION_LENGTHS:
         query, key, value = (torch.randn(2, 4, length, 32, device=device) for _ in range(3))
-        difference, ratio = compare_with_torch(query, key, value, repeats=5)
-        _, masked = compare_with_torch(query, key, value, causal_mask(length, device), repeats=5)
+        difference, ratio = compare_with_torch(query, key, value, repeats=11)
+        _, masked = compare_with_torch(query, key, value, causal_mask(length, device), repeats=11)
         ratios["no mask"].append(ratio)
         ratios["causal mask"].append(masked)
         print(f"    {length:6}   {difference:18.1e}   {ratio:23.2f}   {masked:18.2f}")

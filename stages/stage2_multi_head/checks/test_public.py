@@ -214,8 +214,9 @@ def test_dropout_is_off_in_eval(submission, draw):
     attention = loaded(submission, draw.weights(shapes(d_model), draw.exact), num_heads, dropout=0.5)
     x = draw.normal(batch, seq, d_model, dtype=draw.exact)
     first, second = (run_layer(attention, x, x, x) for _ in range(2))
-    for one, other, what in zip(first, second, ("the output", "the attention weights"), strict=True):
-        earlier = expect(one, f"{what} in eval mode").tensor()
+    returned = {"the output": (batch, seq, d_model), "the attention weights": (batch, num_heads, seq, seq)}
+    for one, other, (what, shape) in zip(first, second, returned.items(), strict=True):
+        earlier = expect(one, f"{what} in eval mode").tensor(shape=shape)
         later = expect(other, f"{what} in eval mode").tensor(shape=tuple(earlier.shape))
         if not torch.equal(earlier, later):
             mistake("dropout-active-in-eval", what=what)

@@ -104,9 +104,10 @@ def test_layer_norm_leaves_its_input_alone(submission, draw):
     """LayerNorm does not modify its input."""
     norm, _ = new_layer_norm(submission, draw, 6)
     x = draw.normal(2, 3, 6, dtype=draw.exact)
-    _, (after,) = submission.inputs_after(norm, x)
+    returned, (after,) = submission.inputs_after(norm, x)
     if not agrees(expect(after, "the input after the call").tensor(), x):
         mistake("layer-norm-in-place")
+    expect(returned, "the output").tensor(shape=tuple(x.shape))
 
 
 # FeedForward
@@ -255,7 +256,8 @@ def test_layer_leaves_its_input_alone(submission, draw):
         for norm_first in (True, False):
             layer, _ = new_layer(submission, draw, Settings(12, 3, 14, norm_first=norm_first))
             x, mask = draw.normal(2, 5, 12, dtype=draw.exact), ring_mask(draw, 2, 5)
-            _, (after, _) = submission.inputs_after(layer, x, mask)
+            returned, (after, _) = submission.inputs_after(layer, x, mask)
+            expect(returned, "the output", dims=STREAM).tensor(shape=tuple(x.shape))
             if not agrees(expect(after, "the input after the call").tensor(), x):
                 mistake("encoder-adds-in-place")
 

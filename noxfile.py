@@ -150,6 +150,7 @@ def lint(session: nox.Session) -> None:
 @shared
 def bench(session: nox.Session) -> None:
     """Run every benchmark; fails when a ratio is above its limit."""
+    add_tools(session)
     files = sorted((ROOT / "benchmarks").glob("*.py"))
     run_all(session, *((f"benchmarks/{file.name}", *session.posargs) for file in files))
 

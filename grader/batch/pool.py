@@ -11,6 +11,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from grader.batch.task import Task
 from grader.conversation import Conversation
 from grader.driver import Engine, GraderFailed, Options, in_this_process, lost
@@ -18,6 +20,7 @@ from grader.errors import UsageError
 from grader.forked import ZygoteFailed, can_fork
 from grader.job import CheckDone, Fault, Finished, Message, Refused
 from grader.result import CheckResult
+from grader.wire import WireError
 
 MOST_FAILURES = 4
 """How often a stage is given to a judge that then fails, before the rest of its checks is a grader error."""
@@ -26,6 +29,10 @@ UNSURE = ("crashed", "grader_error")
 """What may have come from outside, such as the kernel short of memory, counts only when it happens again."""
 
 TICK = 0.5
+"""Seconds between two looks at the clock."""
+
+FRAME_SECONDS = 60.0
+"""What a judge may take for one message once it has begun it."""
 
 
 class Pool:
@@ -83,6 +90,7 @@ class Pool:
             self._again.appendleft(task)
             self._replace_zygote(str(error))
             return
+        conversation.channel.settimeout(FRAME_SECONDS)
         self._running[conversation] = task
         try:
             conversation.open()
@@ -105,7 +113,7 @@ class Pool:
     def _read(self, conversation: Conversation) -> None:
         try:
             message = conversation.message()
-        except (EOFError, OSError, ValueError):
+        except (EOFError, OSError, WireError, msgspec.MsgspecError):
             self._failed(conversation, "the judge ended without a word")
             return
         task = self._running[conversation]
@@ -127,7 +135,7 @@ class Pool:
         """A judge has run all that it was asked for: the stage is done, unless something is to be tried again."""
         task.end = end
         if task.open:
-            self._again.append(task)
+            self._retry(task, "a check was not reported")
         else:
             self._on_end(task)
 

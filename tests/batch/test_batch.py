@@ -244,6 +244,19 @@ def test_a_fault_of_ours_is_no_grade_and_is_tried_again(tmp_path: Path) -> None:
     assert scores(tmp_path / "g") == {("ada", "stage1"): 6}
 
 
+def test_without_a_sandbox_nobody_is_graded_unless_it_is_said(tmp_path: Path) -> None:
+    course = LittleCourse(tmp_path / "course")
+    hand_in(tmp_path / "class" / "ada")
+    hold = course.root / "grader/sandbox/hold.py"
+    hold.write_text(hold.read_text().replace("LOWEST_LANDLOCK = 4", "LOWEST_LANDLOCK = 99"))
+    arguments = ("batch", tmp_path / "class", "--out", tmp_path / "g", "--stages", "1")
+    said = course.run(*arguments, code=2)
+    assert "The sandbox does not hold here" in said and "--allow-unsandboxed" in said
+    assert scores(tmp_path / "g") == {}
+    course.run(*arguments, "--allow-unsandboxed")
+    assert scores(tmp_path / "g") == {("ada", "stage1"): 6}
+
+
 def rows(grades: Path) -> int:
     """How many checks are finished."""
     if not (grades / "grades.sqlite").exists():

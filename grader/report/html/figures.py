@@ -166,8 +166,10 @@ def percent(part: int, whole: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """'0.42 s', '12 s', '3 min 5 s'."""
-    if seconds < 10:
-        return f"{seconds:.2g} s" if seconds >= 0.001 else "under 0.001 s"
+    """'42 ms', '2.5 s', '12 s', '3 min 5 s'."""
+    if seconds < 0.995:
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 else "under 1 ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from grader.gradebook import Book, Entry, Grade
 from grader.report.html import feedback
@@ -58,7 +58,10 @@ def render(book: Book, hidden: Hidden) -> Iterator[str]:
     course = ""
     for number, entry in enumerate(book.entries, start=1):
         for grade in entry.grades:
-            figures[grade.stage].add(number, grade)
+            if (
+                grade.stage in figures
+            ):  # one that a batch is grading just now may come later than the list of stages
+                figures[grade.stage].add(number, grade)
             course = course or (one_line(grade.result.course) if grade.result else "")
         rows.append(row_of(number, entry, list(figures), hidden))
     script = (HERE / "script.js").read_text(encoding="utf-8")
@@ -134,7 +137,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"number": number_text, "duration": duration}
+    made.filters |= {"number": number_text, "duration": duration, "prose": prose}
     made.globals |= {
         "percent": percent,
         "count": count,
@@ -147,3 +150,13 @@ def environment() -> jinja2.Environment:
 def number_text(value: float) -> str:
     """'12.5': two decimals at most."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def prose(text: str) -> Markup:
+    """A sentence of the grader: what stands between backticks is code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts)
+    )

@@ -51,6 +51,7 @@ def test_what_did_not_end_in_eos_gets_none(submission, draw):
 def test_padding_leaves_the_sequences_alone(submission, draw):
     """pad_batch does not modify the sequences that it is given."""
     sequences = [[1, 5, 6, 7, 8, 2], [1, 9, 2]]
+    expect(submission.pad_batch(sequences, max_len=4), "the batch").tensor(shape=(2, 4))
     after = submission.probes.sequences_after_padding(sequences, 4)
     if expect(after, "the sequences after pad_batch").value() != sequences:
         fail(
@@ -230,6 +231,8 @@ def test_evaluation_records_no_gradients(submission, draw):
     model, _ = new_model(submission, draw)
     submission.evaluate(model, submission.probes.stream(batches), device=submission.device)
     modes = expect(model.modes, "the modes of the model's calls").value()
+    if not modes:
+        fail("The model was not called.", "Call it for each batch: `model(src, inputs)`.")
     if any(recorded for _, recorded in modes):
         mistake("evaluate-records-gradients")
     if not expect(submission.probes.grad_enabled(), "whether gradients are recorded").value():

@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 
 from bank import ROOT
+from html_tree import parsed
 from little_course import SQUARED, LittleCourse, hand_in
 
 PAGE = (ROOT / "docs" / "instructors.md").read_text(encoding="utf-8")
@@ -38,12 +39,17 @@ def test_the_commands_do_what_the_page_says(tmp_path: Path) -> None:
     )
     made = {path.relative_to(course.root).as_posix() for path in course.root.rglob("*") if path.is_file()}
     assert made >= {
-        "grades.csv", "canvas.csv", "junit.xml", "results.jsonl", "results.json",
+        "grades.csv", "canvas.csv", "junit.xml", "results.jsonl", "results.json", "class.html",
         "feedback/ada.md", "gradescope/bob/results.json", "all/grades.sqlite",
     }  # fmt: skip
     rows = list(csv.DictReader((course.root / "grades.csv").read_text("utf-8-sig").splitlines()))
     assert [(row["name"], row["stage1"], row["score"]) for row in rows] == [
         ("Ada", "3", "6"), ("Bob", "6", "9"), ("Zoe", "", ""),
+    ]  # fmt: skip
+
+    shown = parsed((course.root / "class.html").read_text("utf-8")).one("table", id="class").one("tbody")
+    assert [row.text for row in shown.all("tr")] == [
+        "Ada ada 3 3 6 graded", "Bob bob 6 3 9 graded", "Zoe zoe ungradable ungradable – ungradable",
     ]  # fmt: skip
 
     (statement,) = re.findall(r"^```sql\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -202,6 +202,7 @@ def test_feedback_is_what_the_learner_saw(tree: Element) -> None:
 def test_headings_make_an_outline(tree: Element) -> None:
     levels = [int(each.tag[1]) for each in tree.all() if re.fullmatch("h[1-6]", each.tag)]
     assert levels.count(1) == 1
+    assert all(each.text for each in tree.all("th"))
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 

@@ -37,7 +37,9 @@ def main() -> int:
     """Measure, print one line a command, and say whether every ratio is within its limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="how often each command is timed (default: 5)")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--quick", action="store_true", help="two rounds")
+    options = parser.parse_args()
+    rounds = 2 if options.quick else options.rounds
 
     try:
         for command in COMMANDS.values():  # the first time fills caches and does not count

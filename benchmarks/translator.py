@@ -94,7 +94,7 @@ def main() -> int:
     options = parser.parse_args()
     epochs, seeds = (3, 1) if options.quick else (options.epochs, options.seeds)
 
-    # With the small tensors of a translator, a second thread that has to wait for its processor costs more than it gives.
+    # Its tensors are small: a second thread that has to wait for its processor costs more than it gives.
     torch.set_num_threads(1)
     corpus = cut(load_corpus(options.corpus), options.pairs)
     longest = max(len(side) for part in corpus for pair in part for side in pair)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,10 @@ from grader.driver import Engine
 
 # Tests run on every core as it is: a second thread for small tensors would wait for its core, many times longer.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell lets its background commands ignore Ctrl-C, and they hand that on to the processes that are interrupted here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.checks import expect, mistake
+from grader.checks import expect, expect_error, mistake
 
 from .model import (
     FLAWS,
+    GPT2,
     Flaw,
     Settings,
     Shapes,
@@ -25,12 +26,26 @@ from .model import (
 )
 
 BATCH, SEQ = 2, 7
+ODD_HEADS = {"d_model": 15, "position": "rotary"}
+"""5 features a head cannot be turned in pairs; the message may speak of the 15 or of the 5."""
 TOLERANCE = 1e-5
 """Rotary tables may be float32, and the widest float type shows it."""
 
 
 def new_config(submission: Any, settings: Settings) -> Any:
     return submission.GPTConfig(**settings.arguments())
+
+
+def expect_refused(submission: Any, **changes: Any) -> None:
+    """A GPT-2's config with these changes raises `ValueError`, which names the first of their values."""
+    value = next(iter(changes.values()))
+    expect_error(
+        ValueError,
+        lambda: new_config(submission, GPT2.but(**changes)),
+        mentions=["5" if changes == ODD_HEADS else str(value)],
+        mistake="gpt-config-unchecked",
+        facts={"settings": ", ".join(f"{name}={value!r}" for name, value in changes.items())},
+    )
 
 
 def new_block(submission: Any, draw: Any, settings: Settings) -> tuple[Any, Weights]:

@@ -121,11 +121,11 @@ def spread_logits(draw: Any, batch: int = 3, vocab: int = 11, case: Filter | Non
 
 
 def expect_inputs_kept(submission: Any, logits: Tensor, case: Filter) -> None:
-    """The logits are not modified."""
-    options = case.options()
-    _, (after,) = submission.inputs_after(submission.filter_logits, logits, **options)
+    """The logits are not modified by a filter that does what it should."""
+    _, (after,) = submission.inputs_after(submission.filter_logits, logits, **case.options())
     if not torch.equal(expect(after, "the logits after the call").tensor(finite=False), logits):
         fail(
             f"The logits are other ones after filter_logits ({case}) than before.",
             "Assign to new tensors: no /=, no logits[...] = ..., no method that ends in an underscore.",
         )
+    expect_filtered(submission, logits, case)

@@ -55,7 +55,7 @@ def test_temperature_then_top_k_then_top_p(submission, draw):
 def test_the_logits_are_left_alone(submission, draw):
     """filter_logits does not modify its input."""
     for case in (Filter(temperature=0.5), Filter(top_k=3), Filter(top_p=0.5), Filter(2.0, 5, 0.8)):
-        expect_inputs_kept(submission, spread_logits(draw), case)
+        expect_inputs_kept(submission, spread_logits(draw, case=case), case)
 
 
 @check("filter_logits", points=2)

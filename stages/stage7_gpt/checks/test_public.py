@@ -13,6 +13,7 @@ from .building import (
     expect_block,
     expect_logits,
     expect_normed,
+    expect_refused,
     new_block,
     new_config,
     new_gpt,
@@ -52,13 +53,14 @@ def test_swiglu_gates_one_map_by_the_other(submission, draw):
 
 
 @check("GPTConfig", points=2)
-def test_the_defaults_of_the_config_are_those_of_gpt2(submission, draw):
-    """A GPTConfig keeps its settings, and without further ones it is a GPT-2 without dropout."""
+def test_a_config_keeps_its_settings_and_knows_its_words(submission, draw):
+    """A GPTConfig keeps its settings, is a GPT-2 without further ones, and raises ValueError for an unknown word."""
     made = submission.GPTConfig(vocab_size=17, block_size=11, d_model=12, num_heads=3, num_layers=2)
     config = expect(made, "a GPTConfig").value()
     for name, value in GPT2.arguments().items():
         if name != "d_ff":  # None, or 4 * d_model already
             expect(getattr(config, name), f"{name} of the config").equals(value)
+    expect_refused(submission, mlp="relu")
 
 
 @check("Block", points=4)

@@ -138,6 +138,8 @@ def expect_eval_mode(submission: Any, draw: Any) -> None:
         submission.generate(model, prompt, 4)
         calls = expect(model.calls, "the calls of the model").value()
         after = expect(model.training, "model.training afterwards").value()
+        if not calls:
+            fail("generate wrote four tokens without calling the model.", "Ask the model for each new token.")
         if any(in_training for _, in_training, _ in calls):
             mistake("generate-in-training-mode")
         if after != training:

@@ -274,10 +274,11 @@ def interpreter_at_hand() -> str:
 def refuse_if_lacking(packages: list[str]) -> None:
     """End with the command that mends it when the interpreter at hand lacks a package."""
     names = [re.split(r"[<>=]", package)[0] for package in packages if not re.search("^nox|;", package)]
-    # What pip calls pytest-xdist is imported as xdist.
     look = (
-        "import sys, importlib.util as u;"
-        "print(*[n for n in sys.argv[1:] if u.find_spec(n.removeprefix('pytest-')) is None])"
+        "import sys, importlib.metadata as installed\n"
+        "for name in sys.argv[1:]:\n"
+        "    try: installed.distribution(name)\n"
+        "    except installed.PackageNotFoundError: print(name)"
     )
     answer = subprocess.run([python, "-c", look, *names], capture_output=True, text=True, check=False)
     if answer.returncode:

@@ -71,12 +71,14 @@ def diagnosis(
 
 def where_to_look(mistake: Mistake, exercise: str, outlines: dict[str, Outline], file: str) -> Place | None:
     """The first line of the exercise that holds one of the mistake's words, tried in their order."""
-    candidates = [file, *(path for path in outlines if path.rpartition("/")[0] == file.rpartition("/")[0])]
-    for path in candidates:
-        outline = outlines.get(path)
-        definition = outline.definitions.get(exercise) if outline else None
-        if outline is None or definition is None:
-            continue
+    beside = (path for path in outlines if path.rpartition("/")[0] == file.rpartition("/")[0])
+    found = [
+        (path, outlines[path], outlines[path].definitions[exercise])
+        for path in dict.fromkeys([file, *beside])
+        if path in outlines and exercise in outlines[path].definitions
+    ]
+    # A file that only imports the exercise is the last place to look.
+    for path, outline, definition in sorted(found, key=lambda item: item[2].imported):
         for word in mistake.find:
             for line in outline.code_lines(definition):
                 if _stands_in(word, outline.lines[line - 1]):

@@ -17,6 +17,8 @@ class Definition(msgspec.Struct, frozen=True):
     """Whether nothing of it has been written: every body is `raise NotImplementedError`."""
     prose: frozenset[int] = frozenset()
     """Lines that belong to docstrings."""
+    imported: bool = False
+    """Whether the name only comes from elsewhere."""
 
 
 class Outline(msgspec.Struct, frozen=True):
@@ -81,7 +83,11 @@ def defined(node: ast.stmt) -> list[Definition]:
         names = [node.target.id]
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
         names = [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
-    return [Definition(name, node.lineno, node.end_lineno or node.lineno, False) for name in names]
+    imported = isinstance(node, (ast.Import, ast.ImportFrom))
+    return [
+        Definition(name, node.lineno, node.end_lineno or node.lineno, False, imported=imported)
+        for name in names
+    ]
 
 
 def is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:

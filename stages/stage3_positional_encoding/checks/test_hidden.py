@@ -175,3 +175,4 @@ def test_rotary_input_stays_as_it_was(submission, draw):
     expect(after, "x after the call", dims=PER_HEAD).equals(
         x, mistakes={"rotary-in-place": lambda: expect(returned, "output").value()}
     )
+    expect(returned, "output", dims=PER_HEAD).tensor(shape=tuple(x.shape), dtype=x.dtype)

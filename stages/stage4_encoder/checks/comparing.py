@@ -96,7 +96,9 @@ def expect_layer(
             facts=settings_facts(settings),
         )
     except CheckFailed as failure:
-        if not _is_made_by(output, lambda: wire(OwnParts(*parts, weights, settings, mask), x, settings)):
+        if not _is_made_by(
+            output, lambda other: wire(OwnParts(*parts, weights, settings, mask), other, settings), x
+        ):
             if failure.mistake is None:
                 attention_is_right(parts, x, weights, settings)
             raise
@@ -141,7 +143,9 @@ def expect_encoder(
             facts=settings_facts(settings),
         )
     except CheckFailed:
-        if not _is_made_by(output, lambda: _through_own_layers(*parts, x, weights, settings, mask), only):
+        if not _is_made_by(
+            output, lambda other: _through_own_layers(*parts, other, weights, settings, mask), x, only
+        ):
             raise
         return False
     return True
@@ -186,11 +190,13 @@ def _plain(output: Any) -> Tensor:
     return expect(output, "the output of a part").tensor()
 
 
-def _is_made_by(output: Any, made: Callable[[], Tensor], only: Tensor | None = None) -> bool:
-    """The output equals what `made` gives, if that gives anything."""
+def _is_made_by(output: Any, made: Callable[[Tensor], Tensor], x: Tensor, only: Tensor | None = None) -> bool:
+    """The output equals what `made` gives for `x`, if that is one vector a token and has to do with `x` at all."""
     try:
-        seen, expected = _plain(output), made()
+        seen, expected, otherwise = _plain(output), made(x), made(x.flip(-1))
     except (CheckFailed, RuntimeError):
+        return False
+    if not seen.shape == expected.shape == otherwise.shape == x.shape or agrees(expected, otherwise):
         return False
     if only is not None:
         seen, expected = seen.masked_fill(~only, 0.0), expected.masked_fill(~only, 0.0)

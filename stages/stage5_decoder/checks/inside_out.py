@@ -199,6 +199,7 @@ def layer_drops_in_training_only(submission: Any, draw: Any) -> None:
     layer.train()
     if not steady(layer, case.x, case.memory):
         mistake("decoder-dropout-fixed")
+    expect(layer(case.x, case.memory), "the output in training", dims=VECTORS).tensor(tuple(case.x.shape))
 
 
 class Left(NamedTuple):

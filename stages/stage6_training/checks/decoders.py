@@ -187,7 +187,9 @@ def expect_eval_mode(submission: Any, draw: Any, decoder: Decoder) -> None:
         decoder(submission, model, src, 6)
         modes = [tuple(mode) for mode in expect(model.modes, "the modes").value()]
         if not modes:
-            fail("The model was not asked for anything.", "Ask `model.decode` for the next token at each step.")
+            fail(
+                "The model was not asked for anything.", "Ask `model.decode` for the next token at each step."
+            )
         if any(is_training for is_training, _ in modes):
             mistake("decode-in-training-mode")
         if any(records for _, records in modes):

@@ -48,14 +48,15 @@ def expect_generator_used(submission: Any, draw: Any) -> None:
     logits = draw.normal(VOCAB, dtype=torch.float64, scale=0.3)
     logits[EOS] = -9.0
     model, src = model_of(submission, draw, [Table({}, logits.tolist()) for _ in range(4)])
-    first, again, other = (
+    drawn = [
         expect(
             submission.sample(model, src, 9, temperature=1.3, generator=submission.generator(seed)), "the ids"
-        )
-        .tensor()
-        .tolist()
+        ).tensor()
         for seed in (3, 3, 4)
-    )
+    ]
+    if any(ids.dim() != 2 for ids in drawn):
+        fail(f"The ids have {drawn[0].dim()} axes, expected two: (batch, length).")
+    first, again, other = (ids.tolist() for ids in drawn)
     if any(row[:1] != [SOS] for row in first):
         fail("The ids: every row should begin with <sos>, id 1.")
     if first != again:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.checks import expect, mistake, raising_means
+from grader.checks import expect, fail, mistake, raising_means
 
 from .caches import new_cache
 from .counting import rows_of
@@ -136,5 +136,7 @@ def projects_new_tokens_only(submission: Any, draw: Any) -> None:
         x = draw.normal(BATCH, new, D_MODEL, dtype=draw.exact)
         _, operators = submission.operators(attention, x, cache=cache)
         rows.append(rows_of(operators, {D_MODEL}))
+    if not rows[0]:
+        fail("No row goes through a projection.", "Send the new rows through w_q, w_k, w_v and w_o.")
     if rows[2] > rows[0]:
         mistake("keys-projected-again", rows=rows[2], expected=rows[0], past=6)

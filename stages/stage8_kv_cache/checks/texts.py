@@ -153,6 +153,8 @@ def reads_once(submission: Any, draw: Any, kind: dict[str, Any]) -> None:
             )
             rows.append(rows_of(operators, {D_MODEL, D_FF}))
         steps[length] = (rows[1] - rows[0]) / 3
+    if min(steps.values()) <= 0:
+        fail("No row goes through a projection for a further token.", "Ask the model for each of them.")
     # At most seven products a layer (SwiGLU has three of its own), and the head.
     most = batch * (7 * LAYERS + 1)
     if steps[9] > steps[4] or steps[9] > most:

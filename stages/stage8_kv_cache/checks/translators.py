@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.checks import expect, mistake
+from grader.checks import expect, fail, mistake
 
 from .counting import rows_of
 
@@ -155,6 +155,8 @@ def beam_search(
 
 def widened(ids: Tensor, width: int) -> Tensor:
     """With <pad> up to a width: whether it stands at the end of all rows is left open."""
+    if ids.dim() != 2:
+        fail(f"The ids have {ids.dim()} axes, expected two: (batch, length).")
     wide = torch.full((ids.shape[0], max(width, ids.shape[1])), PAD)
     wide[:, : ids.shape[1]] = ids
     return wide
@@ -237,6 +239,8 @@ def reads_once(submission: Any, draw: Any, decode: Any, beam: int = 1) -> None:
         src = draw.integers(4, SRC_VOCAB, batch, src_len)
         rows = [rows_of(decode(translator.model, src, length), {D_MODEL, D_FF}) for length in lengths]
         steps[src_len] = (rows[1] - rows[0], rows[-1] - rows[-2])
+    if min(steps[3] + steps[7]) <= 0:
+        fail("No row goes through a projection for a further token.", "Ask the decoder for each of them.")
     facts = {"early": steps[3][0], "late": steps[3][1], "short": 3, "long": 7}
     if steps[7][0] > steps[3][0]:
         mistake("source-read-again", **{**facts, "rows_short": steps[3][0], "rows_long": steps[7][0]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import platform
+import re
 from importlib import metadata
 from pathlib import Path
 
@@ -23,6 +24,8 @@ WITHOUT_VERDICT = {
     "one_command.py", "pytest_plugin.py", "release", "reset.py", "skeleton.py", "standing.py", "watch.py",
 }  # fmt: skip
 """Parts of the grader that no verdict depends on."""
+
+CHECK_NAME = re.compile(r"\btest_\w+")
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
@@ -60,7 +63,8 @@ def of_reference(job: Job) -> str:
 
 
 def of_checks(checks: Path, declared: list[Declared], stage: Stage, course: Course) -> dict[str, str]:
-    """A hash for each check by id: what it says itself, and what it shares with others of its stage and file."""
+    """A hash for each check by id: what it says itself, what it shares with others of its stage and file, and the
+    checks that it or its file calls."""
     shared = digest(
         *(
             part
@@ -69,22 +73,31 @@ def of_checks(checks: Path, declared: list[Declared], stage: Stage, course: Cour
             for part in (path.name, path.read_text(encoding="utf-8"))
         )
     )
-    pieces: dict[str, tuple[str, dict[str, str]]] = {
-        path.name: divided(path.read_text(encoding="utf-8")) for path in check_files(checks)
-    }
+    texts: dict[str, str] = {}
+    for path in check_files(checks):
+        around, functions = divided(path.read_text(encoding="utf-8"))
+        texts |= {path.stem: around, **functions}
     exercises = {exercise.name: exercise for exercise in stage.exercises}
     rules = digest(repr(course.forbidden), repr(stage.seconds_per_check), repr(stage.folder))
     found = {}
     for one in declared:
-        around, functions = pieces[one.file]
         found[one.id] = digest(
             shared,
-            around,
-            functions[one.function],
+            *(texts[name] for name in sorted(named({one.function, Path(one.file).stem}, texts))),
             msgspec.json.encode(one).decode(),
             msgspec.json.encode(exercises[one.exercise]).decode(),
             rules,
         )
+    return found
+
+
+def named(names: set[str], texts: dict[str, str]) -> set[str]:
+    """The names, and all check functions and files of checks that their texts name, or the texts of those."""
+    waiting, found = set(names), set()
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        waiting |= {other for other in CHECK_NAME.findall(texts[name]) if other in texts} - found
     return found
 
 

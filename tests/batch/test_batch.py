@@ -111,6 +111,29 @@ def test_a_changed_check_regrades_what_it_touches(
     assert scores(out)["ada", "stage2"] == 3
 
 
+def test_a_check_that_calls_a_changed_one_is_regraded_too(
+    submissions: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    course = LittleCourse(tmp_path_factory.mktemp("calling"))
+    checks = course.root / "stages/stage1_double/checks"
+    hidden = checks / "test_hidden.py"
+    hidden.write_text(
+        hidden.read_text().replace(
+            "import check, expect\n", "import check, expect\n\nfrom . import test_public\n"
+        )
+        + "    test_public.PARTS[0](submission, draw)\n"
+    )
+    public = checks / "test_public.py"
+    public.write_text(public.read_text() + "\n\nPARTS = (test_the_sign_is_turned,)\n")
+    out = tmp_path / "grades"
+    course.run("batch", submissions, "--out", out, "--seed", "5", "--stages", "1")
+    assert scores(out)["ada", "stage1"] == 6
+    public.write_text(public.read_text().replace(".equals(-x)", ".equals(x)"))
+    course.run("batch", submissions, "--out", out, "--stages", "1")
+    # The check that was changed has 1 point, and so has the hidden one that calls it.
+    assert scores(out)["ada", "stage1"] == 4
+
+
 def test_a_changed_submission_and_a_changed_environment_are_told_apart(
     course: LittleCourse, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from .building import (
     ring_mask,
 )
 from .comparing import STREAM, eps_is_right, expect_encoder, expect_layer, expect_layer_norm, settings_facts
+from .defaults import CONSTANT_ATTENTION, WRITTEN_OUT, name_other_defaults
 from .dropout import (
     BIAS,
     branch_stories,
@@ -214,36 +215,6 @@ def test_layer_hands_dropout_on(submission, draw):
         in_eval = expect(layer(x), "the output in eval mode", dims=STREAM).tensor(shape=(6, 5, 4))
         layer.train()
         expect(layer(x), "the output with dropout=0 in training", dims=STREAM).equals(in_eval)
-
-
-CONSTANT_ATTENTION = {"self_attn.w_o.bias": torch.ones(4)}
-"""All other weights are 0, norms included: a pre-norm layer adds 1 to its stream, a post-norm one leaves 0."""
-
-
-WRITTEN_OUT = {"dropout": 0.1, "norm_first": True}
-"""The defaults, as arguments."""
-
-
-def name_other_defaults(default, written_out, x, code):
-    """Ends the check when a layer made with defaults is not what one is that was given `WRITTEN_OUT`.
-
-    Both have the weights of `CONSTANT_ATTENTION`. Where the second one is no pre-norm layer at the rate 0.1 either,
-    something else is wrong, and other checks say what.
-    """
-    if settings_seen(written_out, x) != WRITTEN_OUT:
-        return
-    seen = settings_seen(default, x)
-    for argument, value in WRITTEN_OUT.items():
-        if seen[argument] != value:
-            mistake(code, argument=argument, seen=seen[argument], default=value)
-
-
-def settings_seen(layer, x):
-    """What a layer of `CONSTANT_ATTENTION` does in training: a post-norm layer gives 0, a pre-norm one x and more."""
-    layer.train()
-    output = expect(layer(x), "the output in training", dims=STREAM).tensor(shape=tuple(x.shape))
-    pre_norm = not same(output, 0.0)
-    return {"dropout": rate_of(output - x) if pre_norm else 0.1, "norm_first": pre_norm}
 
 
 # EncoderLayer: properties

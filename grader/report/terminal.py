@@ -155,13 +155,15 @@ def _lay_diagnosis(page: Page, check: CheckResult) -> None:
     if place is not None and (check.diagnosis is not None or len(check.traceback) == 1):
         hint = f", {one_line(check.diagnosis.look_at)}" if check.diagnosis and check.diagnosis.look_at else ""
         page.blank()
-        page.paragraph("Look at ", (at(place), "bold cyan"), hint, ":" if place.text else ".", indent=2)
+        end = "" if hint.endswith("?") else ":" if place.text else "."
+        page.paragraph("Look at ", (at(place), "bold cyan"), hint, end, indent=2)
         if place.text:
             page.blank()
             page.quote(place.text, indent=4, bar=f"{place.line} | ")
     elif check.diagnosis is not None and check.diagnosis.look_at:
         page.blank()
-        page.paragraph(f"Look at {one_line(check.diagnosis.look_at)}.", indent=2)
+        end = "" if check.diagnosis.look_at.endswith("?") else "."
+        page.paragraph(f"Look at {one_line(check.diagnosis.look_at)}{end}", indent=2)
 
 
 def _lay_reason(page: Page, diagnosis: Diagnosis) -> None:

@@ -16,6 +16,7 @@ WAYS = {
     "stopping-patience-off-by-one": "one more",
     "stopping-nan-is-a-gain": "nan",
     "stopping-min-delta-ignored": "no min_delta",
+    "stopping-min-delta-relative": "relative",
     "stopping-compares-with-the-last": "last",
 }
 
@@ -25,6 +26,8 @@ def answers(values: list[float], patience: int, min_delta: float, way: str = "ri
     best, without_gain, said = math.inf, 0, []
     for value in values:
         wanted = best - (0.0 if way == "no min_delta" else min_delta)
+        if way == "relative" and best < math.inf:
+            wanted = best - min_delta * abs(best)
         gain = value < wanted
         if way == "nan":
             gain = not value >= wanted

@@ -256,7 +256,10 @@ def test_nan_is_no_gain(submission, draw):
 @check("EarlyStopping", points=2)
 def test_a_gain_is_more_than_min_delta(submission, draw):
     """Only a loss that is lower than the best one by more than min_delta is a gain."""
-    for values in ([1.0, 1.5, 1.5, 0.875, 0.75, 0.75], [1.0, 1.5, 1.5, 0.25, 0.125, 0.0625]):
+    for values in (
+        [1.0, 1.5, 1.5, 0.875, 0.75, 0.75],
+        [1.0, 1.5, 1.5, 0.25, 0.1875, 0.0625, 0.046875, 0.046875],
+    ):
         expect_answers(submission, values, patience=2, min_delta=0.5)
     # A gain of exactly min_delta is none.
     expect_answers(submission, [1.0, 1.5, 1.5, 0.5, 0.5], patience=2, min_delta=0.5, known={})

@@ -89,8 +89,16 @@ def reorders(submission: Any, draw: Any) -> None:
         def followed(rows: Tensor, after: Tensor) -> Tensor:
             return torch.cat([rows, after], 2)
 
-        backwards = followed(key[indices.argsort()], next_key)
-        wrong = {"reorder-inverse": backwards} if sorted(order) == [0, 1, 2] else {}
+        # The candidates must be no right answers: only a true exchange can be turned round or trip over itself.
+        wrong = {}
+        if sorted(order) == [0, 1, 2]:
+            overwritten = key.clone()
+            for row, source in enumerate(order):
+                overwritten[row] = overwritten[source]
+            wrong = {
+                "reorder-inverse": followed(key[indices.argsort()], next_key),
+                "reorder-overwrites-rows": followed(overwritten, next_key),
+            }
         expect(keys, "the keys after reorder", dims=DIMS).equals(
             followed(key[indices], next_key), mistakes=wrong, facts={"indices": order}
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from grader.release.contents import below, class_files
 from grader.release.course_file import written
 from grader.release.proof import leaks, wrong_grades
 
+EARLIER = re.compile(r"^\s*from \.+(\w+)(?:\.\w+)* import", re.MULTILINE)
 TEMPLATES = Path(__file__).with_name("templates")
 IN_THE_CLASS = {
     "README.md": "README.md.j2",
@@ -31,6 +33,7 @@ FOR_GRADESCOPE = {"setup.sh": "setup.sh.j2", "run_autograder": "run_autograder.j
 def release(root: Path, course: Course, to: Path, stages: str) -> int:
     """Cuts the class repository into a new folder and the autograder beside it. Raises UsageError."""
     chosen = chosen_stages(course, stages)
+    refuse_without_what_it_builds_on(root, course, chosen)
     autograder = to.with_name(f"{to.name}-autograder.zip")
     refuse_what_is_there(to, autograder)
     refuse_without_solutions(root)
@@ -70,6 +73,22 @@ def refuse_what_is_there(*paths: Path) -> None:
     for path in paths:
         if path.exists() and not (path.is_dir() and not any(path.iterdir())):
             raise UsageError(f"{path} is there already. Name another folder, or move it away.")
+
+
+def refuse_without_what_it_builds_on(root: Path, course: Course, stages: list[Stage]) -> None:
+    """A stage imports from earlier ones: a learner without those could not run it."""
+    for stage in stages:
+        used = {
+            folder
+            for path in (root / "stages" / stage.folder).rglob("*.py")
+            for folder in EARLIER.findall(path.read_text(encoding="utf-8"))
+        }
+        lacking = [other.name for other in course.stages if other.folder in used and other not in stages]
+        if lacking:
+            raise UsageError(
+                f"{stage.name} builds on {', '.join(lacking)}, which would not be in the class. Take them along, as in "
+                f"--stages 1-{stage.name.removeprefix('stage')}."
+            )
 
 
 def refuse_without_solutions(root: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import io
 import os
 import re
 import subprocess
@@ -18,8 +17,9 @@ from grader.course import Stage
 from grader.release.checks import CHECKS, check_names
 from grader.result import StageResult
 
-LINES_IN_A_ROW = 3
-"""So many lines of a solution's body, one after the other, are no coincidence."""
+CHECK_NAME = re.compile(r"\btest_\w+")
+LINES_IN_A_ROW, LETTERS_IN_A_ROW = 3, 75
+"""So many lines of a solution's body, one after the other and that long, are no coincidence."""
 
 SECONDS_FOR_A_STAGE = 1800
 
@@ -27,23 +27,21 @@ SECONDS_FOR_A_STAGE = 1800
 def leaks(root: Path, stages: Sequence[Stage], files: Mapping[str, bytes]) -> list[str]:
     """What a class would find in its files that it should not: names of hidden checks, bodies of solutions."""
     found: list[str] = []
-    code = {name: code_lines(data) for name, data in files.items() if name.endswith(".py")}
+    bodies: dict[tuple[str, ...], str] = {}
+    named = {name: set(CHECK_NAME.findall(data.decode("utf-8", "replace"))) for name, data in files.items()}
     shown = {name for stage in stages for name in check_names(folder_of(root, stage), hidden=False)}
     for stage in stages:
-        # A name that a public check of another stage has too gives nothing away there.
-        for hidden in sorted(check_names(folder_of(root, stage), hidden=True)):
-            places = f"stages/{stage.folder}/" if hidden in shown else ""
-            found += [
-                f"{name} names the hidden check {hidden}"
-                for name, data in files.items()
-                if name.startswith(places) and re.search(rb"\b%s\b" % hidden.encode(), data)
-            ]
+        hidden = check_names(folder_of(root, stage), hidden=True)
+        for name, names in named.items():
+            # A name that a public check of another stage has too gives nothing away there.
+            telling = hidden if name.startswith(f"stages/{stage.folder}/") else hidden - shown
+            found += [f"{name} names the hidden check {one}" for one in sorted(names & telling)]
         for path, function, body in solution_bodies(root / "solutions" / stage.folder, stage):
-            found += [
-                f"{name} has lines of {function} in solutions/{stage.folder}/{path}"
-                for name, lines in code.items()
-                if has_run(lines, body)
-            ]
+            bodies |= dict.fromkeys(telling_runs(body), f"{function} in solutions/{stage.folder}/{path}")
+    for name, data in files.items():
+        lines = code_lines(data)
+        runs = zip(*(lines[i:] for i in range(LINES_IN_A_ROW)))
+        found += [f"{name} has lines of {place}" for place in {bodies[run] for run in runs if run in bodies}]
     found += [f"{name} is compiled code" for name in files if name.endswith((".pyc", ".pyo", ".so"))]
     found += [
         f"{name} lies under solutions or tests" for name in files if name.startswith(("solutions/", "tests/"))
@@ -56,13 +54,14 @@ def folder_of(root: Path, stage: Stage) -> Path:
 
 
 def solution_bodies(folder: Path, stage: Stage) -> list[tuple[str, str, list[str]]]:
-    """The file, the name and the lines of every body that a learner writes.
+    """The file, the name and the bare lines of every body that a learner writes: as it stands, and as Python writes it.
 
     Not those of `__init__`: the docstring says line by line which attributes there are.
     """
     bodies = []
     for file in stage.files:
-        tree = ast.parse((folder / file).read_bytes())
+        source = (folder / file).read_text(encoding="utf-8")
+        tree = ast.parse(source)
         wanted = {exercise.name for exercise in stage.exercises if exercise.file == file}
         for node in tree.body:
             if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -70,8 +69,13 @@ def solution_bodies(folder: Path, stage: Stage) -> list[tuple[str, str, list[str
             if node.name in wanted or node.name.startswith("_"):
                 for function in ast.walk(node):
                     if isinstance(function, ast.FunctionDef) and function.name != "__init__":
-                        text = "\n".join(map(ast.unparse, without_docstring(function.body)))
-                        bodies.append((file, f"{node.name}.{function.name}", text.splitlines()))
+                        statements = without_docstring(function.body)
+                        if not statements:
+                            continue
+                        name = f"{node.name}.{function.name}" if node is not function else node.name
+                        as_it_stands = source.splitlines()[statements[0].lineno - 1 : function.end_lineno]
+                        as_python_writes = "\n".join(map(ast.unparse, statements)).splitlines()
+                        bodies += [(file, name, bare(lines)) for lines in (as_it_stands, as_python_writes)]
     return bodies
 
 
@@ -83,19 +87,23 @@ def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def code_lines(data: bytes) -> list[str]:
-    """The lines of a file as Python itself would write them, so that comments and spacing hide nothing."""
+    """The bare lines of a file, of Python as Python itself would write them."""
     try:
-        return [line.strip() for line in ast.unparse(ast.parse(data)).splitlines() if line.strip()]
+        return bare(ast.unparse(ast.parse(data)).splitlines())
     except (SyntaxError, ValueError):
-        return [line.strip() for line in io.StringIO(data.decode("utf-8", "replace")) if line.strip()]
+        return bare(data.decode("utf-8", "replace").splitlines())
 
 
-def has_run(lines: list[str], body: list[str]) -> bool:
-    """Whether lines of a body stand one after the other in a file; a shorter body is no secret."""
-    body = [line.strip() for line in body if line.strip()]
-    runs = {tuple(body[i : i + LINES_IN_A_ROW]) for i in range(len(body) - LINES_IN_A_ROW + 1)}
-    telling = {run for run in runs if sum(map(len, run)) >= 90}
-    return any(tuple(lines[i : i + LINES_IN_A_ROW]) in telling for i in range(len(lines)))
+def bare(lines: Iterable[str]) -> list[str]:
+    """The lines without comments, spaces and the choice of quotes, which hide nothing; empty ones are left out."""
+    plain = (re.sub(r"\s+", "", re.sub(r"\s#.*", "", f" {line}")).replace('"', "'") for line in lines)
+    return [line for line in plain if line]
+
+
+def telling_runs(body: list[str]) -> set[tuple[str, ...]]:
+    """The runs of bare lines by which a body is known again; a shorter body is no secret."""
+    runs = zip(*(body[i:] for i in range(LINES_IN_A_ROW)))
+    return {run for run in runs if sum(map(len, run)) >= LETTERS_IN_A_ROW}
 
 
 def wrong_grades(folder: Path, solutions: Path, stages: Iterable[Stage]) -> list[str]:

@@ -68,8 +68,9 @@ def test_its_commands_and_links_work(released: Path) -> None:
     assert not {"stage3", "tests", "lint", "bench", "release", "batch"} & listed
     readme = (released / "README.md").read_text(encoding="utf-8")
     assert set(re.findall(r"nox -s (\w+)", readme)) <= listed
-    for target in re.findall(r"\]\(([^)#\s]+)\)", readme):
-        assert (released / target).exists()
+    for page in released.rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
+            assert "://" in target or (page.parent / target).exists(), (page, target)
 
 
 def test_its_workflows_grade_every_stage(released: Path) -> None:
@@ -143,6 +144,11 @@ def test_stages_that_are_not_there_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_stage_without_what_it_builds_on_is_refused(course: Course, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="stage2 builds on stage1.*--stages 1-2"):
+        release(ROOT, course, tmp_path / "class", "2")
+
+
 def test_nothing_is_written_over(course: Course, tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("mine")
     with pytest.raises(UsageError, match="is there already"):
@@ -156,6 +162,7 @@ def test_nothing_is_written_over(course: Course, tmp_path: Path) -> None:
         ("notes.txt", "def {hidden}(submission): ...", "names the hidden check"),
         ("grader/cache.json", '{{"id": "{hidden}"}}', "names the hidden check"),
         ("data/mine.py", "# my own\n{solution}", "has lines of"),
+        ("docs/notes.md", "How I did it:\n\n```python\n{solution}\n```\n", "has lines of"),
         ("stages/stage1_attention/__pycache__/attention.cpython-311.pyc", "x", "compiled"),
         ("solutions/stage1_attention/attention.py", "x = 1", "under solutions"),
     ],

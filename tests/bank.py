@@ -18,6 +18,10 @@ QUICK = "not for_real"
 """Leaves out the checks that train a model for seconds, for tests that grade many submissions."""
 
 
+LOUD = "said at the end"
+"""The property of a test that holds what is told when all tests are done."""
+
+
 class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A wrong edit of the solution."""
 

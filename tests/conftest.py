@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bank import LOUD
 
 from grader.course import Course, load_course
 from grader.driver import Engine
@@ -26,6 +27,14 @@ ROOT = Path(__file__).resolve().parent.parent
 collect_ignore = (
     [] if sys.platform == "linux" else ["test_hostile.py", "test_sandbox.py", "batch/test_kills.py"]
 )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What a test has to say beside its verdict; from the test itself it would be lost with several processes."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            if name == LOUD:
+                terminalreporter.write_line(f"*** {text} ***", bold=True)
 
 
 @pytest.fixture(scope="session")

@@ -6,10 +6,11 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bank import ROOT, STAGES, lay_submission
+from bank import LOUD, ROOT, STAGES, lay_submission
 
 from grader.driver import Engine, Options
 
@@ -170,14 +171,13 @@ def test_a_fault_of_a_check_exits_3_and_is_said_to_be_ours(tmp_path: Path) -> No
 
 
 def test_a_gpu_grades_everything_where_there_is_one(
-    engine: Engine, capsys: pytest.CaptureFixture[str]
+    engine: Engine, record_property: Callable[[str, str], None]
 ) -> None:
     import torch
 
     kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else None
     if kind is None:
-        with capsys.disabled():
-            print("\n*** THERE IS NO GPU HERE: NOTHING WAS GRADED ON ONE. ***")
+        record_property(LOUD, "THERE IS NO GPU HERE: NOTHING WAS GRADED ON ONE.")
         return
     for stage in STAGES:
         result = engine.grade(stage, ROOT / "solutions", Options(device=kind))

@@ -180,7 +180,7 @@ class Engine:
         from grader.zygote import Settings
 
         for_gpu = device != "cpu"
-        if self._zygote is not None and self._zygote.settings.for_gpu != for_gpu:
+        if self._zygote is not None and (self._zygote.settings.for_gpu != for_gpu or self._zygote.ended()):
             self.close()
         if self._zygote is None and can_fork():
             self._zygote = ZygoteProcess(Settings(for_gpu))

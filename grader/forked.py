@@ -116,6 +116,10 @@ class ZygoteProcess:
             self.control.reply(READY, 0)
             self._ready = True
 
+    def ended(self) -> bool:
+        """Whether it is gone."""
+        return self._process.poll() is not None
+
     def prepare(self, kind: bytes) -> None:
         """Does once, in the zygote, what every later fork is then spared."""
         if kind not in self._prepared:

@@ -37,8 +37,7 @@ def remove(folder: str, seconds: float = math.inf) -> bool:
             continue
         inner.pop()
         if not path:
-            os.close(here)
-            return True
+            break
         below, here = here, os.open("..", FOLDER, dir_fd=here)
         os.close(below)
         try:
@@ -46,7 +45,7 @@ def remove(folder: str, seconds: float = math.inf) -> bool:
         except OSError:
             pass
     os.close(here)
-    return False
+    return not path and not any(inner)
 
 
 def entered(above: int, name: str) -> int:

@@ -163,8 +163,12 @@ class Zygote:
         """Removes a scratch folder; one that holds much is moved away, and a process of its own removes it."""
         if remove(scratch, QUICK_SECONDS):
             return
-        aside = tempfile.mkdtemp(dir=self._scratch)
-        os.rename(scratch, aside)
+        try:
+            aside = tempfile.mkdtemp(dir=self._scratch)
+            os.rename(scratch, aside)
+        except OSError:  # no room for one more folder, or another process was quicker
+            remove(scratch)
+            return
         pid = fork()
         if pid == 0:
             os.closerange(3, 1 << 16)

@@ -13,6 +13,7 @@ from grader.driver import Engine, Options
 from grader.errors import UsageError
 from grader.outline import outline
 from grader.report.json import to_json
+from grader.scratch import remove
 from grader.shortcuts import uses
 from grader.sources import MOST_FILES, read_source, take
 
@@ -178,3 +179,26 @@ def test_a_course_command_run_inside_a_submission_uses_the_graders_own_files(tmp
             zygote.ready()
         finally:
             zygote.close()
+
+
+def test_removing_says_done_where_time_runs_out_at_the_very_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each moment: either the folder is gone, or it is said to be there."""
+    for moments in range(40):
+        folder = tmp_path / "scratch"
+        (folder / "inner").mkdir(parents=True, exist_ok=True)
+        (folder / "inner" / "file").write_text("")
+        clock = iter([0.0] * moments + [9.0] * 1000)
+        monkeypatch.setattr("grader.scratch.time.monotonic", lambda clock=clock: next(clock))
+        assert remove(str(folder), 1.0) is not folder.exists()
+    assert not folder.exists()
+
+
+def test_an_engine_whose_zygote_was_killed_starts_another(course: Course) -> None:
+    with Engine(ROOT, course) as engine:
+        zygote = engine.zygote()
+        zygote.ready()
+        zygote._process.kill()
+        zygote._process.wait()
+        assert graded(engine, ROOT / "solutions") == 1

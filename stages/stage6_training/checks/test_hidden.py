@@ -30,7 +30,7 @@ def test_padding_is_the_id_that_was_given(submission, draw):
         public.without_more_padding(submission.pad_batch(sequences, pad_id=7), 5, 7),
         "the batch padded with 7",
         dims="sequence position",
-    ).equals(expected, mistakes={"pad-id-ignored": expected.where(expected != 7, 0)})
+    ).equals(expected, mistakes={"pad-value-ignored": expected.where(expected != 7, 0)})
 
 
 @check("pad_batch", points=1)

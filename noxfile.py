@@ -105,6 +105,9 @@ def gym(session: nox.Session) -> None:
 @shared
 def batch(session: nox.Session) -> None:
     """Grade a class, and go on where an earlier run stopped: -- SUBMISSIONS --out GRADES"""
+    for word, extra in (("--scheduler", "cluster"), ("similar", "similar")):
+        if any(argument.split("=")[0] == word for argument in session.posargs):
+            add_extra(session, extra)
     grader(session, "batch")
 
 
@@ -203,10 +206,16 @@ def environment(session: nox.Session) -> None:
 
 def add_tools(session: nox.Session) -> None:
     """Add what only contributors need to the shared environment."""
+    for extra in ("cluster", "similar", "dev"):
+        add_extra(session, extra)
+
+
+def add_extra(session: nox.Session, extra: str) -> None:
+    """Add what an extra of pyproject.toml asks for to the shared environment."""
     if at_hand:
-        refuse_if_lacking(requirements("dev"))
+        refuse_if_lacking(requirements(extra))
     else:
-        install(session, "tools", requirements("dev"))
+        install(session, extra, requirements(extra))
 
 
 def requirements(extra: str = "") -> list[str]:
@@ -294,7 +303,9 @@ def end(code: int, message: str) -> NoReturn:
 
 INSTALLING = {
     "environment": "Installing PyTorch and the other packages; the first time it is about 1 GB and a few minutes.",
-    "tools": "Installing the tools for contributors.",
+    "cluster": "Installing Dask, to grade on a cluster.",
+    "similar": "Installing copydetect, to find submissions that are alike.",
+    "dev": "Installing the tools for contributors.",
 }
 
 INSTALL_FAILED = """\

@@ -207,6 +207,9 @@ def batch(
     shard: Annotated[
         str, typer.Option(help="Only every N-th submission, from the K-th.", metavar="K/N")
     ] = "",
+    scheduler: Annotated[
+        str, typer.Option(help="Grade on the Dask cluster of this scheduler.", metavar="tcp://HOST:PORT")
+    ] = "",
     device: Device = "cpu",
     seed: Annotated[int | None, typer.Option(help="Drawn once for a gradebook unless it is given.")] = None,
     earlier: EarlierOption = Earlier.reference,
@@ -218,7 +221,9 @@ def batch(
     """Grade every submission of a folder, and go on where an earlier run stopped."""
     from grader.batch.command import Wishes, grade_batch
 
-    wishes = Wishes(submissions, out, roster, jobs, stages, device, seed, earlier.value, sandbox, diff, shard)
+    wishes = Wishes(
+        submissions, out, roster, jobs, stages, device, seed, earlier.value, sandbox, diff, shard, scheduler
+    )
     return grade_batch(ROOT, load_course(ROOT), wishes)
 
 

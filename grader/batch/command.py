@@ -53,6 +53,7 @@ class Wishes(msgspec.Struct, frozen=True):
     require_sandbox: bool = True
     diff: bool = False
     shard: str = ""
+    scheduler: str = ""
 
 
 def grade_batch(root: Path, course: Course, wishes: Wishes) -> int:
@@ -62,6 +63,10 @@ def grade_batch(root: Path, course: Course, wishes: Wishes) -> int:
     if of > 1 and wishes.seed is None:
         raise UsageError(
             "--shard needs --seed N, the same for every shard: else each would draw other numbers."
+        )
+    if wishes.scheduler and wishes.jobs:
+        raise UsageError(
+            "-j is for this machine. With --scheduler the cluster's workers decide: start more of them."
         )
     handed_in = submissions(wishes.submissions, course, wishes.out)
     roster = read_roster(wishes.roster) if wishes.roster else []
@@ -78,7 +83,7 @@ def grade_batch(root: Path, course: Course, wishes: Wishes) -> int:
         outcomes = comparing or Publishing(store, course)
         try:
             with stoppable():
-                batch.run(handed_in, outcomes, wishes.jobs or processors(), work)
+                batch.run(handed_in, outcomes, wishes.jobs or processors(), work, wishes.scheduler)
         except KeyboardInterrupt:
             print(stopped(progress), file=sys.stderr)
             return 130

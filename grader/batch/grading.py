@@ -14,6 +14,7 @@ from grader.batch.fingerprint import Fingerprint
 from grader.batch.intake import Submitted, opened
 from grader.batch.pool import Pool
 from grader.batch.progress import Progress
+from grader.batch.runner import Runner
 from grader.batch.store import Store
 from grader.batch.task import Task
 from grader.course import Course, Stage
@@ -78,23 +79,29 @@ class Batch:
         store.add_environment(self._environment, parts)
         self._end = known_end(store, self._environment)
 
-    def run(self, submitted: list[Submitted], outcomes: Outcomes, jobs: int, work: Path) -> None:
-        """Grades all that was handed in. Ends early, with everything finished kept, when it is interrupted."""
+    def run(
+        self, submitted: list[Submitted], outcomes: Outcomes, jobs: int, work: Path, scheduler: str = ""
+    ) -> None:
+        """Grades all that was handed in: here, `jobs` stages at a time, or on the cluster of a scheduler.
+
+        Ends early, with everything finished kept, when it is interrupted.
+        """
         self._outcomes = outcomes
+        runner = self._runner(jobs, scheduler)
         self._progress.started(len(submitted), len(self._checks))
-        pool = Pool(
-            Engine(self._root, self._course),
-            self._options,
-            jobs,
-            self._keep,
-            self._finish,
-            self._progress.tick,
-        )
         try:
-            pool.run(self._tasks(submitted, work))
+            runner.run(self._tasks(submitted, work))
         finally:
-            pool.close()
+            runner.close()
             self._progress.done()
+
+    def _runner(self, jobs: int, scheduler: str) -> Runner:
+        told = (self._keep, self._finish, self._progress.tick)
+        if scheduler:
+            from grader.batch.cluster import Cluster
+
+            return Cluster(scheduler, *told)
+        return Pool(Engine(self._root, self._course), self._options, jobs, *told)
 
     def leave_blank(self, learner: Learner, outcomes: Outcomes) -> None:
         """A learner of the roster who handed in nothing: not gradable, and no grade that was there is touched."""

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import select
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 
 import msgspec
 
+from grader.batch.runner import MOST_FAILURES, Runner
 from grader.batch.task import Task
 from grader.conversation import Conversation
-from grader.driver import Engine, GraderFailed, Options, in_this_process, lost
-from grader.errors import UsageError
+from grader.driver import Engine, Options, in_this_process
+from grader.errors import GraderFailed
 from grader.forked import ZygoteFailed, can_fork
-from grader.job import CheckDone, Fault, Finished, Message, Refused
+from grader.job import Fault, Finished
 from grader.result import CheckResult
 from grader.wire import WireError
-
-MOST_FAILURES = 4
-"""How often a stage is given to a judge that then fails, before the rest of its checks is a grader error."""
-
-UNSURE = ("crashed", "grader_error")
-"""What may have come from outside, such as the kernel short of memory, counts only when it happens again."""
 
 TICK = 0.5
 """Seconds between two looks at the clock."""
@@ -35,8 +29,8 @@ FRAME_SECONDS = 60.0
 """What a judge may take for one message once it has begun it."""
 
 
-class Pool:
-    """Up to `jobs` judges at work. `on_check` gets each result that counts, `on_end` each stage that is done."""
+class Pool(Runner):
+    """Up to `jobs` judges at work."""
 
     def __init__(
         self,
@@ -47,17 +41,13 @@ class Pool:
         on_end: Callable[[Task], None],
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
+        super().__init__(on_check, on_end, on_tick)
         self._engine = engine
         self._options = options
         self._jobs = jobs
-        self._on_check = on_check
-        self._on_end = on_end
-        self._on_tick = on_tick
         self._running: dict[Conversation, Task] = {}
-        self._again: deque[Task] = deque()
 
     def run(self, tasks: Iterator[Task]) -> None:
-        """Grades all tasks. Raises UsageError when nothing can be graded here, such as without a sandbox."""
         if not can_fork():
             self._run_here(tasks)
             return
@@ -78,7 +68,6 @@ class Pool:
             self._wait()
 
     def close(self) -> None:
-        """Ends all judges; what they had reported is kept."""
         self._running.clear()
         self._engine.close()
 
@@ -125,41 +114,11 @@ class Pool:
         else:
             self._take(task, message)
 
-    def _take(self, task: Task, message: Message) -> None:
-        if isinstance(message, Refused):
-            raise UsageError(message.reason)
-        if isinstance(message, CheckDone) and task.takes(message.result, UNSURE):
-            self._on_check(task, message.result)
-
-    def _finish(self, task: Task, end: Finished) -> None:
-        """A judge has run all that it was asked for: the stage is done, unless something is to be tried again."""
-        task.end = end
-        if task.open:
-            self._retry(task, "a check was not reported")
-        else:
-            self._on_end(task)
-
     def _failed(self, conversation: Conversation, reason: str) -> None:
         """A judge is gone: another one takes what is left."""
         task = self._running[conversation]
         self._end(conversation)
         self._retry(task, reason)
-
-    def _retry(self, task: Task, reason: str) -> None:
-        task.failures += 1
-        if task.failures < MOST_FAILURES:
-            self._again.append(task)
-            return
-        self._give_up(task, reason)
-
-    def _give_up(self, task: Task, reason: str) -> None:
-        """What is left of a stage is a grader error; the batch goes on."""
-        for declared in task.open_checks():
-            result = lost(declared)
-            result.findings = [f"The grader failed here: {reason}."]
-            task.results[declared.id] = result
-            self._on_check(task, result)
-        self._on_end(task)
 
     def _end(self, conversation: Conversation) -> None:
         """Ends a judge and what it had forked."""

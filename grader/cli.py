@@ -238,6 +238,22 @@ def merge(
     return merge_batches(gradebooks, out)
 
 
+@batch_app.command(name="similar")
+def similar(
+    submissions: Annotated[Path, typer.Argument(help="Folder of folders, zip or tar files.")],
+    stages: Annotated[str, typer.Option(help="Only these, such as 1-4 or 1,3.")] = "",
+    least: Annotated[
+        float, typer.Option(min=0, max=1, help="List pairs from this share of own code on.")
+    ] = 0.5,
+    most: Annotated[int, typer.Option(min=0, help="List so many pairs.")] = 20,
+    to: Annotated[Path | None, typer.Option(help="Write all pairs as CSV.", metavar="FILE")] = None,
+) -> int:
+    """List submissions that are alike beyond what was given: places to look, no verdict."""
+    from grader.batch.command import find_similar
+
+    return find_similar(ROOT, load_course(ROOT), submissions, stages, least, most, to)
+
+
 @app.command()
 def release(
     to: Annotated[Path, typer.Argument(metavar="DEST", help="The new folder of the class repository.")],

@@ -111,6 +111,23 @@ def merge_batches(sources: list[Path], out: Path) -> int:
     return 0
 
 
+def find_similar(
+    root: Path, course: Course, folder: Path, stages: str, least: float, most: int, to: Path | None
+) -> int:
+    """Lists the submissions of a folder that are alike; as a table in `to`, where it is given."""
+    from grader.batch.similar import similar
+    from grader.report import pairs
+    from grader.report.command import write
+
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as work:
+        handed_in = submissions(folder, course)
+        found = similar(root, course, chosen_stages(course, stages), handed_in, Path(work), least)
+    print(pairs.listing(found, most), end="")
+    if to is not None:
+        write(pairs.table(found), to)
+    return 0
+
+
 def chosen_stages(course: Course, text: str) -> list[Stage]:
     """The stages of '1-4' or 'stage1,3'; all when it is empty. Raises UsageError."""
     if not text:

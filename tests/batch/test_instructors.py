@@ -29,7 +29,7 @@ def test_the_commands_do_what_the_page_says(tmp_path: Path) -> None:
     assert len(commands) >= 14
     said = {}
     for command in commands:
-        if command == ELSEWHERE:
+        if command == ELSEWHERE or command.startswith("python -m pip "):
             continue
         assert command.startswith("python -m grader ")
         arguments = command.removeprefix("python -m grader ").split()

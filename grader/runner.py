@@ -15,15 +15,18 @@ from grader.expect import Current
 from grader.failure import CheckFailed, CheckFault
 from grader.forked import ZygoteFailed
 from grader.job import Job
-from grader.links import Link, Workers
+from grader.links import Link, Workers, WorkerStopped, fresh_id
 from grader.mistakes import catalogue
 from grader.outline import outline
 from grader.result import CheckResult
 from grader.submission import Session, Submission
 from grader.verdict import Verdicts
-from grader.wire import Setup
+from grader.wire import Request, Setup, WireError
 
 UNPACKING = re.compile(r"(not enough|too many) values to unpack \(expected (\d+)(?:, got (\d+))?")
+
+WORTH_COMPILING = 200_000
+"""Characters that all workers together would compile, from which on it is done once for all of them."""
 
 OVER_A_LIMIT = ("timeout", "memory", "output")
 
@@ -37,6 +40,8 @@ class Runner:
         self.outlines = {path: outline(source) for path, source in job.sources.items()}
         self._verdicts = Verdicts(job, self.outlines, catalogue(Path(job.checks)))
         self._places = self._names_of_the_stage()
+        self._code: dict[str, bytes] | None = None
+        """What the sources compile to, once it is known."""
         self._stuck: dict[str, CheckFailed] = {}
         """How the import of a file never ended: it is tried once, not once for every check."""
 
@@ -72,12 +77,34 @@ class Runner:
 
     def _start(self, exercise: str) -> Link:
         job = self._job
+        if self._code is None:
+            self._code = self._compiled()
+        forbidden = job.forbidden.get(exercise, [])
         try:
             return self._workers.start(
-                Setup(job.sources, job.device, job.seed, job.display, job.forbidden.get(exercise, []))
+                Setup(job.sources, job.device, job.seed, job.display, forbidden, self._code)
             )
         except ZygoteFailed as error:
             raise CheckFault(str(error)) from None
+
+    def _compiled(self) -> dict[str, bytes]:
+        """What the sources compile to, where many workers would compile much; nothing where that does not end well.
+
+        A worker of its own does it and then ends: nothing of the submission has run in it, so it tells the truth.
+        """
+        job = self._job
+        checks = len(job.declared if job.only is None else job.only)
+        if checks * sum(map(len, job.sources.values())) < WORTH_COMPILING:
+            return {}
+        try:
+            link = self._workers.start(Setup(job.sources, job.device, job.seed, job.display))
+            try:
+                reply, _ = link.ask(Request(fresh_id(), "compile"), b"", job.seconds_per_check)
+            finally:
+                link.close()
+        except (ZygoteFailed, WorkerStopped, WireError):
+            return {}
+        return reply.code
 
     def _verdict(self, declared: Declared, function: Callable[..., None], session: Session) -> CheckResult:
         from grader.worker import seed_torch

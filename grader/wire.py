@@ -42,7 +42,6 @@ class ReferenceValue(msgspec.Struct, tag="reference", tag_field="kind", frozen=T
 
     id: int
     type: str
-    text: str = ""
     module: bool = False
     """Whether it is an nn.Module."""
 
@@ -109,6 +108,8 @@ class Setup(msgspec.Struct, tag="setup", tag_field="kind", frozen=True):
     """The file name that a traceback or debugger shows, by path; the path itself by default."""
     forbidden: list[str] = []
     """Ready-made layers to take out of torch, where the worker is a process of its own."""
+    code: dict[str, bytes] = {}
+    """What sources compile to, by path, as a worker said that had run nothing of them; the others are compiled."""
 
 
 class Request(msgspec.Struct, tag="request", tag_field="kind", frozen=True):
@@ -154,6 +155,7 @@ class Reply(msgspec.Struct, frozen=True):
     values: list[Value] = []
     names: list[str] = []
     shapes: list[list[list[int]]] = []
+    code: dict[str, bytes] = {}
     error: Raised | None = None
 
 

@@ -75,7 +75,8 @@ class Worker:
         self._objects: list[Any] = []
         self._filenames = {setup.display.get(path, path): path for path in setup.sources}
         reset_global_state(setup.seed)
-        SubmissionFinder(setup.sources, setup.display).install()
+        self._finder = SubmissionFinder(setup.sources, setup.display, setup.code)
+        self._finder.install()
 
     def answer(self, request: Request, body: bytes) -> tuple[Reply, bytes]:
         """The reply to one request; what the submission raises becomes part of the reply."""
@@ -97,6 +98,11 @@ class Worker:
         return operation(request, encoder, target, args, kwargs)
 
     # Operations -------------------------------------------------------------------------------------------------
+
+    def _op_compile(
+        self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> Reply:
+        return Reply(request.id, code=self._finder.compiled())
 
     def _op_call(
         self, request: Request, encoder: Encoder, target: Any, args: list[Any], kwargs: dict[str, Any]
@@ -229,7 +235,6 @@ class Worker:
         return ReferenceValue(
             len(self._objects) - 1,
             described_type(item),
-            safe_text(repr, item),
             isinstance(item, torch.nn.Module),
         )
 
@@ -248,7 +253,7 @@ class Worker:
             path = self._filenames.get(error.filename)
             if path is not None and self._phase in ("import", "call"):
                 frames.append(Frame(path, int(error.lineno or 1), "<module>"))
-        message = error.msg if isinstance(error, SyntaxError) else safe_text(str, error)
+        message = error.msg if isinstance(error, SyntaxError) else safe_text(error)
         return Raised(
             type(error).__name__[:100],
             [base.__name__[:100] for base in type(error).__mro__][:20],
@@ -327,12 +332,10 @@ def described_type(item: Any) -> str:
     )[:100]
 
 
-def safe_text(convert: Callable[[Any], str], item: Any) -> str:
-    """str() or repr() of an object of the submission, whose own methods may raise."""
+def safe_text(item: Any) -> str:
+    """str() of an object of the submission, whose own methods may raise."""
     try:
-        if isinstance(item, torch.nn.Module):
-            return ""
-        return clean(convert(item))[:LONGEST_MESSAGE]
+        return clean(str(item))[:LONGEST_MESSAGE]
     except BaseException as error:
         return f"<its text cannot be made: {type(error).__name__[:100]}>"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import struct
 from collections import OrderedDict
@@ -13,7 +14,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grader import wire
+from grader import limits, wire
 from grader.failure import CheckFailed
 from grader.links import SocketLink, WorkerStopped
 from grader.submission import Handle, Session, unwrap
@@ -133,28 +134,51 @@ class OneReply:
         pass
 
 
-@settings(max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-@given(reply=replies.map(lambda item: json.dumps(item).encode()) | st.binary(max_size=60), body=bodies)
-def test_no_frame_crashes_the_judge(reply: bytes, body: bytes) -> None:
-    """Every operation of a handle meets the frame: it gives a value or ends the check, and raises nothing else."""
-    handle = Handle(Session(OneReply(reply, body), {}, "s", "cpu", 1.0), "s/a.py:f", "f")
-    for look in (
-        lambda: handle(1),
-        lambda: handle.attribute,
-        handle.shapes,
-        handle.parameters,
-        lambda: len(handle),
-    ):
+LOOKS = (
+    lambda handle: handle(1),
+    lambda handle: handle.attribute,
+    lambda handle: handle.shapes(),
+    lambda handle: handle.parameters(),
+    len,
+)
+EXAMPLES, DAMAGED = 2_500, 8
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(
+    reply=replies.map(lambda item: json.dumps(item).encode()) | st.binary(max_size=60),
+    body=bodies,
+    seed=st.integers(0, 1 << 32),
+)
+def test_no_frame_crashes_the_judge(reply: bytes, body: bytes, seed: int) -> None:
+    """22,500 frames, most of them damaged: an operation gives a value or ends the check, and raises nothing else."""
+    rng = random.Random(seed)
+    frames = [(reply, body), *((damaged(reply, rng), damaged(body, rng)) for _ in range(DAMAGED))]
+    for header, rest in frames:
+        handle = Handle(Session(OneReply(header, rest), {}, "s", "cpu", 1.0), "s/a.py:f", "f")
         try:
-            unwrap(look())
+            unwrap(rng.choice(LOOKS)(handle))
         except CheckFailed as failure:
             assert failure.status in ("tampered", "failed", "error")
 
 
+def damaged(data: bytes, rng: random.Random) -> bytes:
+    """Bytes of which a few are others, are missing, or are there twice."""
+    found = bytearray(data)
+    for _ in range(rng.randrange(3)):
+        start, stop = sorted(rng.randrange(len(found) + 1) for _ in range(2))
+        piece = bytes(found[start : min(stop, start + 4)])
+        found[start : start + len(piece)] = rng.choice([b"", piece * 2, rng.randbytes(len(piece)), b"9"])
+    return bytes(found)
+
+
 @pytest.fixture
 def no_stack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker is played by this process, which would die of the signal that asks for a stack."""
+    """The worker is played by this process: it would die of the signal that asks for a stack, and its other tests
+    may have used more than a worker may."""
     monkeypatch.setattr(SocketLink, "_where", lambda self: None)
+    for used in ("resident_bytes", "written_bytes", "thread_count"):
+        monkeypatch.setattr(limits, used, lambda pid: 0)
 
 
 def socket_link() -> tuple[SocketLink, socket.socket, int]:

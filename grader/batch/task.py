@@ -24,7 +24,7 @@ class Task:
         self.end: Finished | None = None
         self.failures = 0
         self._run = run
-        self._doubted: set[str] = set()
+        self._doubted: set[tuple[str, str]] = set()
 
     @property
     def keys(self) -> list[str]:
@@ -48,9 +48,9 @@ class Task:
         return msgspec.structs.replace(self._run.job, only=self.open)
 
     def takes(self, result: CheckResult, unsure: tuple[str, ...]) -> bool:
-        """Keeps a result and says that it counts. One of an `unsure` status counts only the second time."""
-        if result.status in unsure and result.id not in self._doubted:
-            self._doubted.add(result.id)
+        """Keeps a result and says that it counts. Of the `unsure` statuses that counts which comes a second time."""
+        if result.status in unsure and (result.id, result.status) not in self._doubted:
+            self._doubted.add((result.id, result.status))
             return False
         self.results[result.id] = result
         return True

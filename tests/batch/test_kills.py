@@ -10,13 +10,19 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
+from bank import STAGES
 from little_course import DOUBLE, SQUARED, LittleCourse, contents, hand_in, query
 
+from grader.batch.runner import UNSURE
 from grader.batch.store import Store
+from grader.batch.task import Task
+from grader.driver import Run
 from grader.errors import UsageError
+from grader.result import CheckResult
 
 KILLS = int(os.environ.get("KILLS", "6"))
 SEED = int(os.environ.get("SEED", "0"))
@@ -83,6 +89,17 @@ def test_a_kill_costs_nothing(
     assert contents(tmp_path) == contents(undisturbed)
     ((work,),) = query(tmp_path, "SELECT value FROM meta WHERE name = 'work'")
     assert not Path(str(work)).exists()
+
+
+def test_a_kill_in_the_second_try_of_a_crash_decides_nothing() -> None:
+    """What may have come from outside counts when it comes again, not when something else does."""
+    task = Task("ada", STAGES[0], cast(Run, None), {})
+    results = [
+        CheckResult("stage1/check", "exercise", "title", status, 0.0, 1.0, False)
+        for status in ("crashed", "grader_error", "crashed")
+    ]
+    assert [task.takes(result, UNSURE) for result in results] == [False, False, True]
+    assert task.results["stage1/check"].status == "crashed"
 
 
 def test_a_full_disk_ends_the_run_and_costs_nothing(

@@ -2,14 +2,24 @@
 
 import sys
 
+LACKING = """\
+{python} lacks {name}, which the grader needs.
+Use the environment that nox made:   .nox/environment/bin/python -m grader ...
+Or install what is needed into yours: {python} -m pip install -c constraints.txt -e ."""
+
 
 def main() -> int:
     """Runs a command; gives its exit code."""
-    from grader.early import start_early
+    try:
+        from grader.early import start_early
 
-    start_early(sys.argv[1:])
-    from grader.cli import run
-
+        start_early(sys.argv[1:])
+        from grader.cli import run
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] == "grader":
+            raise
+        print(LACKING.format(python=sys.executable, name=error.name), file=sys.stderr)
+        return 2
     return run(sys.argv[1:])
 
 

@@ -170,6 +170,13 @@ def test_a_fault_of_a_check_exits_3_and_is_said_to_be_ours(tmp_path: Path) -> No
     assert "Traceback" not in done.stderr
 
 
+def test_an_interpreter_without_the_packages_is_told_what_to_do() -> None:
+    bare = [sys.executable, "-S", "-m", "grader", "course"]  # -S: what pip installed is not there
+    done = subprocess.run(bare, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2 and not done.stdout
+    assert "lacks " in done.stderr and "constraints.txt" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_a_gpu_grades_everything_where_there_is_one(
     engine: Engine, record_property: Callable[[str, str], None]
 ) -> None:

@@ -226,7 +226,9 @@ class Worker:
     def _call(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         self._signature_of = target
         result = target(*args, **kwargs)
-        if isinstance(target, type) and isinstance(result, torch.nn.Module):
+        # A layer is made on the CPU and brought here, as people do it; so is one that a probe has made.
+        maker = isinstance(target, type) or str(getattr(target, "__module__", "")).endswith(".probes")
+        if maker and isinstance(result, torch.nn.Module):
             result.to(self._device)
         return result
 

@@ -119,7 +119,13 @@ def truncates(submission: Any, draw: Any) -> None:
         keys, values = cache.append(next_key, next_value)
         expect(keys, "the keys after truncate", dims=DIMS).equals(
             torch.cat([key[:, :, :kept], next_key], 2),
-            mistakes={"truncate-keeps-tokens": torch.cat([key, next_key], 2)},
+            mistakes={
+                "truncate-keeps-tokens": torch.cat([key, next_key], 2),
+                "truncate-keeps-the-newest": torch.cat([key[:, :, 5 - kept :], next_key], 2),
+                "truncate-off-by-one": [
+                    torch.cat([key[:, :, : max(other, 0)], next_key], 2) for other in (kept - 1, kept + 1)
+                ],
+            },
             facts={"kept": kept, "held": 5},
         )
         expect(values, "the values after truncate", dims=DIMS).equals(

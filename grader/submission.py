@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from grader.codec import Decoder, Encoder, load_body
 from grader.failure import CheckFailed, CheckFault
 from grader.links import Link, WorkerStopped, fresh_id
-from grader.wire import Decoder, Encoder, Raised, ReferenceValue, Reply, Request, Value, WireError, load_body
+from grader.wire import Raised, ReferenceValue, Reply, Request, Value, WireError
 
 MOST_ITEMS = 100_000
 """A check never looks at longer lists of a submission."""

@@ -12,19 +12,17 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from grader.codec import Decoder, Encoder, load_body
 from grader.importer import SubmissionFinder, module_name
 from grader.wire import (
     LONGEST_MESSAGE,
     MOST_FRAMES,
-    Decoder,
-    Encoder,
     Frame,
     Raised,
     ReferenceValue,
     Reply,
     Request,
     Setup,
-    load_body,
 )
 
 MOST_OPERATORS = 20_000

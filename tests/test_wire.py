@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grader import limits, wire
+from grader.codec import CARRIED_DTYPES, Decoder, Encoder, load_body
 from grader.failure import CheckFailed
 from grader.links import SocketLink, WorkerStopped
 from grader.submission import Handle, Session, unwrap
-from grader.wire import Decoder, Encoder, ReferenceValue, Reply, Request, WireError
+from grader.wire import ReferenceValue, Reply, Request, WireError
 
 REFERENCE = ReferenceValue(3, "numpy.ndarray")
 
@@ -27,7 +28,7 @@ def journey(value: object) -> object:
     """A value, encoded to bytes and decoded from them."""
     encoder = Encoder(lambda item: REFERENCE)
     header = wire.encode_header(Reply(1, encoder.value(value)))
-    return Decoder(wire.load_body(encoder.body()), lambda reference: reference).value(
+    return Decoder(load_body(encoder.body()), lambda reference: reference).value(
         wire.decode_reply(header).value
     )
 
@@ -48,7 +49,7 @@ def test_nan_survives() -> None:
     assert back != back
 
 
-@pytest.mark.parametrize("dtype", sorted(wire.CARRIED_DTYPES))
+@pytest.mark.parametrize("dtype", sorted(CARRIED_DTYPES))
 def test_tensors_survive(dtype: str) -> None:
     kind = getattr(torch, dtype.removeprefix("torch."))
     for tensor in (

@@ -14,7 +14,7 @@ from .gpt import GPTConfig
 class Settings(RunSettings):
     """What a model is and how it is trained. A run goes on only with the settings it began with.
 
-    The defaults are those that nanoGPT recommends for a laptop without a GPU.
+    The defaults are those that nanoGPT recommends for a laptop without a GPU, with rotary positions: they learn faster.
     """
 
     block_size: int = 64
@@ -23,7 +23,7 @@ class Settings(RunSettings):
     num_layers: int = 4
     d_ff: int = 0  # 0: 4 * d_model
     dropout: float = 0.0
-    position: str = "learned"
+    position: str = "rotary"
     norm: str = "layer"
     mlp: str = "gelu"
     bias: int = 1

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import ast
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from grader.collect import load_check_file
 from grader.course import Stage, load_course
+from grader.declared import declared_checks
+from grader.driver import Options, Run
+from grader.local import LocalWorkers
 from grader.mistakes import Catalogue, stage_mistakes
+from grader.result import CheckResult
+from grader.runner import Runner
 
 ROOT = Path(__file__).resolve().parent.parent
-STAGES = load_course(ROOT).stages
+COURSE = load_course(ROOT)
+STAGES = COURSE.stages
 
 QUICK = "not for_real"
 """Leaves out the checks that train a model for seconds, for tests that grade many submissions."""
@@ -72,8 +80,8 @@ def mutated(stage: Stage, mutant: Mutant) -> dict[str, str]:
     return {mutant.file: source.replace(mutant.find, mutant.replace)}
 
 
-def reached_by(stage: Stage, mutant: Mutant) -> str:
-    """Selects the checks that a mutant can be felt in: those of the exercises whose code leads to an edited line.
+def reached_by(stage: Stage, mutant: Mutant) -> list[str]:
+    """The exercises in which a mutant can be felt: those whose code leads to an edited line.
 
     All other checks see the solution itself, which passes them. Tests of many submissions need not show that each time.
     """
@@ -97,4 +105,31 @@ def reached_by(stage: Stage, mutant: Mutant) -> str:
         edited |= more
     exercises = [exercise.name for exercise in stage.exercises if exercise.name in edited]
     assert exercises, f"{mutant.find!r} stands in no exercise"
-    return f"({' or '.join(exercises)}) and {QUICK}"
+    return exercises
+
+
+def graded_here(stage: Stage, submission: Path, options: Options, exercises: list[str]) -> list[CheckResult]:
+    """The results of the exercises' checks, in this process: as isolated, without what a process costs."""
+    run = Run(ROOT, COURSE, stage, submission, options)
+    runner = Runner(run.job, LocalWorkers())
+    results = []
+    for declared in run.declared:
+        names = f"{declared.exercise} {declared.function}".lower()
+        if "for_real" in declared.function or not any(name.lower() in names for name in exercises):
+            continue
+        results.append(runner.run(declared, functions_of(stage)[declared.id]))
+    return results
+
+
+def functions_of(stage: Stage) -> dict[str, Callable[..., None]]:
+    """The functions of a stage's checks by id, loaded once."""
+    if stage.name not in LOADED:
+        checks = ROOT / "stages" / stage.folder / "checks"
+        LOADED[stage.name] = {
+            declared.id: getattr(load_check_file(checks / declared.file), declared.function)
+            for declared in declared_checks(checks, stage.name)
+        }
+    return LOADED[stage.name]
+
+
+LOADED: dict[str, dict[str, Callable[..., None]]] = {}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from bank import ROOT, STAGES
+from bank import ROOT, STAGES, functions_of
 
-from grader.collect import load_check_file
 from grader.course import Course, Stage
 from grader.declared import declared_checks
 from grader.driver import Engine, Options, Run
@@ -25,10 +24,7 @@ SEEDS_FOR_REAL = 3
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
 def test_the_solution_passes_with_every_seed(stage: Stage, course: Course) -> None:
     """In this process, where a check costs milliseconds: it is the checks that are tried here, not the isolation."""
-    checks = ROOT / "stages" / stage.folder / "checks"
-    functions = {}
-    for declared in declared_checks(checks, stage.name):
-        functions[declared.id] = getattr(load_check_file(checks / declared.file), declared.function)
+    functions = functions_of(stage)
     seeds = SEEDS if os.environ.get("EVERY_SEED") else FEWER_SEEDS.get(stage.name, SEEDS)
     for seed in range(seeds):
         run = Run(ROOT, course, stage, ROOT / "solutions", Options(seed=seed, debug=True))

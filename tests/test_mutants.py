@@ -5,26 +5,46 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bank import STAGES, Mutant, lay_submission, mistakes_of, mutants_of, mutated, reached_by
+from bank import (
+    QUICK,
+    STAGES,
+    Mutant,
+    graded_here,
+    lay_submission,
+    mistakes_of,
+    mutants_of,
+    mutated,
+    reached_by,
+)
 
 from grader.course import Stage
 from grader.driver import Engine, Options
 
+ISOLATED = 8
+"""Every eighth is graded as learners are, in processes of its own; the others in this one, which gives the same."""
+
 BANK = [(stage, number, mutant) for stage in STAGES for number, mutant in enumerate(mutants_of(stage), 1)]
 
 
+@pytest.mark.filterwarnings("ignore")  # what torch thinks of the mistakes
 @pytest.mark.parametrize(
-    ("stage", "mutant"),
+    ("stage", "mutant", "isolated"),
     [
-        pytest.param(stage, mutant, id=f"{stage.name}-{number}-{mutant.mistake}")
+        pytest.param(stage, mutant, number % ISOLATED == 0, id=f"{stage.name}-{number}-{mutant.mistake}")
         for stage, number, mutant in BANK
     ],
 )
-def test_the_mistake_is_named(stage: Stage, mutant: Mutant, engine: Engine, tmp_path: Path) -> None:
+def test_the_mistake_is_named(
+    stage: Stage, mutant: Mutant, isolated: bool, engine: Engine, tmp_path: Path
+) -> None:
     submission = lay_submission(tmp_path, stage, mutated(stage, mutant))
-    options = Options(seed=17, earlier="reference", selection=reached_by(stage, mutant))
-    result = engine.grade(stage, submission, options)
-    failing = [check for check in result.checks if check.status != "passed"]
+    exercises = reached_by(stage, mutant)
+    options = Options(seed=17, earlier="reference", selection=f"({' or '.join(exercises)}) and {QUICK}")
+    if isolated:
+        checks = engine.grade(stage, submission, options).checks
+    else:
+        checks = graded_here(stage, submission, options, exercises)
+    failing = [check for check in checks if check.status != "passed"]
     named = {
         check.diagnosis.code
         for check in failing
@@ -35,7 +55,7 @@ def test_the_mistake_is_named(stage: Stage, mutant: Mutant, engine: Engine, tmp_
         for check in failing
     )
     assert named == {mutant.mistake}, story
-    assert result.score < result.max_score
+    assert failing
     assert not [check for check in failing if check.status == "grader_error"], story
     places = [
         check.diagnosis.place

@@ -68,9 +68,9 @@ def main() -> int:
     """Measure, print one line for each length, and say whether every ratio is within its limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=30, help="steps of each model (default: 30)")
-    parser.add_argument("--quick", action="store_true", help="ten steps of each model")
+    parser.add_argument("--quick", action="store_true", help="four steps of each model")
     options = parser.parse_args()
-    rounds = 10 if options.quick else options.rounds
+    rounds = 4 if options.quick else options.rounds
 
     torch.set_num_threads(1)
     print(f"A training step (d_model {D_MODEL}, {LAYERS}+{LAYERS} layers, {HEADS} heads, batch {BATCH}):")

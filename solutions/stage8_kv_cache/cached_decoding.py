@@ -206,9 +206,9 @@ class _GPTReader:
         self.model = model
         self.batch = len(padding)
         self.num_heads = config.num_heads
-        d_k = config.d_model // config.num_heads
+        self.d_k = config.d_model // config.num_heads
         self.caches = [
-            KVCache(self.batch, config.num_heads, config.block_size, d_k, weight.device, weight.dtype)
+            KVCache(self.batch, config.num_heads, config.block_size, self.d_k, weight.device, weight.dtype)
             for _ in model.blocks
         ]
         # One product with the stacked weights is faster than three small ones.
@@ -216,7 +216,9 @@ class _GPTReader:
         self.layers = list(zip(model.blocks, self.caches, w_qkv, strict=True))
         self.is_rotary = config.position == "rotary"
         if self.is_rotary:
-            self.cos, self.sin = (table.to(weight.device) for table in rotary_table(config.block_size, d_k))
+            self.cos, self.sin = (
+                table.to(weight.device) for table in rotary_table(config.block_size, self.d_k)
+            )
         self.begin_anew(padding)
 
     def begin_anew(self, padding: Int[Tensor, "batch"]) -> None:
@@ -244,7 +246,7 @@ class _GPTReader:
         if self.is_rotary:
             return x
         if self.padding is None:
-            return self.model.positions(x, offset=past)
+            return x + self.model.positions.embedding.weight[past : past + tokens.shape[1]]
         position = torch.arange(past, past + tokens.shape[1], device=tokens.device)  # (new,)
         position = (position - self.padding).clamp(min=0)  # (batch, new): each row counts for itself
         return x + self.model.positions.embedding(position)
@@ -268,9 +270,8 @@ class _GPTReader:
     ) -> Float[Tensor, "rows d_model"]:
         past = cache.length
         qkv = F.linear(block.norm1(x), *w_qkv)  # (batch * new, 3 * d_model)
-        qkv = qkv.reshape(self.batch, -1, qkv.shape[-1])  # (batch, new, 3 * d_model)
-        qkv = split_heads(qkv, 3 * self.num_heads)  # (batch, 3 * heads, new, d_k)
-        query, key, value = qkv.chunk(3, dim=1)  # each (batch, heads, new, d_k)
+        qkv = qkv.view(self.batch, -1, 3, self.num_heads, self.d_k)  # (batch, new, 3, heads, d_k)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each (batch, heads, new, d_k)
         if self.is_rotary:
             # Only distances matter to rotated queries and keys, so padding before a text changes nothing.
             query = apply_rotary(query, self.cos, self.sin, offset=past)

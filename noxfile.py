@@ -105,9 +105,10 @@ def gym(session: nox.Session) -> None:
 @shared
 def batch(session: nox.Session) -> None:
     """Grade a class, and go on where an earlier run stopped: -- SUBMISSIONS --out GRADES"""
-    for word, extra in (("--scheduler", "cluster"), ("similar", "similar")):
-        if any(argument.split("=")[0] == word for argument in session.posargs):
-            add_extra(session, extra)
+    if any(argument.split("=")[0] == "--scheduler" for argument in session.posargs):
+        add_extra(session, "cluster")
+    if session.posargs[:1] == ["similar"]:
+        add_extra(session, "similar")
     grader(session, "batch")
 
 

@@ -132,7 +132,7 @@ def main() -> int:
         print("  the solution and the bare loop write DIFFERENT TEXTS")
         return 1
 
-    own_time, other_time, share = in_turns(cached, lambda: bare.write(prompt, NEW), rounds)
+    *_, share = in_turns(cached, lambda: bare.write(prompt, NEW), rounds)
     own_time, other_time, ratio = in_turns(cached, transformers_generate, rounds)
     line = f"  cached {per_token(own_time)}, transformers {per_token(other_time)}"
     limit = f"at least {FASTER_THAN_TRANSFORMERS}, or {SHARE_OF_BARE_LOOP} of a bare loop: {share:.2f} here"

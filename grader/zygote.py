@@ -163,10 +163,10 @@ class Zygote:
         """Removes a scratch folder; one that holds much is moved away, and a process of its own removes it."""
         if remove(scratch, QUICK_SECONDS):
             return
+        aside = f"{scratch}-aside"
         try:
-            aside = tempfile.mkdtemp(dir=self._scratch)
             os.rename(scratch, aside)
-        except OSError:  # no room for one more folder, or another process was quicker
+        except OSError:  # another process was quicker, or an earlier one of that name is not gone yet
             remove(scratch)
             return
         pid = fork()

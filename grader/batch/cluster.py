@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
+from grader.batch.executor import Executor
 from grader.batch.remote import Answer, surroundings
-from grader.batch.runner import Runner
 from grader.batch.task import Task
 from grader.errors import UsageError
 from grader.job import Fault, Finished
@@ -53,7 +53,7 @@ def there(job: bytes, wanted: dict[str, str]) -> tuple[str, bytes]:
 there.__module__ = "__main__"
 
 
-class Cluster(Runner):
+class Cluster(Executor):
     """Sends stages to the workers of a scheduler and waits for their answers."""
 
     def __init__(

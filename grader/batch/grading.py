@@ -10,11 +10,11 @@ import msgspec
 
 from grader.batch import fingerprint
 from grader.batch.archive import NotTaken
+from grader.batch.executor import Executor
 from grader.batch.fingerprint import Fingerprint
 from grader.batch.intake import Submitted, opened
 from grader.batch.pool import Pool
 from grader.batch.progress import Progress
-from grader.batch.runner import Runner
 from grader.batch.store import Store
 from grader.batch.task import Task
 from grader.course import Course, Stage
@@ -87,15 +87,15 @@ class Batch:
         Ends early, with everything finished kept, when it is interrupted.
         """
         self._outcomes = outcomes
-        runner = self._runner(jobs, scheduler)
+        executor = self._executor(jobs, scheduler)
         self._progress.started(len(submitted), len(self._checks))
         try:
-            runner.run(self._tasks(submitted, work))
+            executor.run(self._tasks(submitted, work))
         finally:
-            runner.close()
+            executor.close()
             self._progress.done()
 
-    def _runner(self, jobs: int, scheduler: str) -> Runner:
+    def _executor(self, jobs: int, scheduler: str) -> Executor:
         told = (self._keep, self._finish, self._progress.tick)
         if scheduler:
             from grader.batch.cluster import Cluster

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from grader.batch.runner import MOST_FAILURES, Runner
+from grader.batch.executor import MOST_FAILURES, Executor
 from grader.batch.task import Task
 from grader.conversation import Conversation
 from grader.driver import Engine, Options, in_this_process
@@ -29,7 +29,7 @@ FRAME_SECONDS = 60.0
 """What a judge may take for one message once it has begun it."""
 
 
-class Pool(Runner):
+class Pool(Executor):
     """Up to `jobs` judges at work."""
 
     def __init__(

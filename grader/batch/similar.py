@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import accumulate, combinations
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from grader.batch.archive import NotTaken
 from grader.batch.intake import Submitted, opened
 from grader.course import Course, Stage
 from grader.errors import UsageError
-from grader.sources import Taken, take_stage
+from grader.sources import Taken, submission_base, take_stage
 
 PIECE = 25
 """Characters of a piece, once names are made the same: shorter passages are alike by chance."""
@@ -71,8 +71,8 @@ class Found(msgspec.Struct, frozen=True):
     compared: int
     pairs: list[Pair]
     """Those that share the most code first."""
-    left_out: dict[str, str]
-    """Submissions that could not be read, and why."""
+    left_out: dict[str, list[str]]
+    """What could not be read, by submission, and why."""
 
 
 def similar(
@@ -82,17 +82,20 @@ def similar(
 
     Raises UsageError when copydetect is not there.
     """
-    left_out: dict[str, str] = {}
+    left_out: dict[str, list[str]] = {}
     prints: dict[str, dict[str, Any]] = defaultdict(dict)
     """The fingerprints of each submission by file."""
     for one in submitted:
         try:
-            with opened(one, course, work) as base:
-                for stage in stages:
-                    for file, text in modules(stage, base):
-                        prints[file][one.name] = fingerprint(text)
+            with opened(one, course, work) as folder:
+                taken = modules(stages, submission_base(folder, course))
         except (NotTaken, UsageError) as error:
-            left_out[one.name] = str(error)
+            left_out[one.name] = [str(error)]
+            continue
+        if taken.notes:
+            left_out[one.name] = taken.notes
+        for file, text in taken.sources.items():
+            prints[file][one.name] = fingerprint(text)
     for stage in stages:
         pieces = given(root, stage)
         for file, by_name in prints.items():
@@ -101,14 +104,16 @@ def similar(
     pairs = compared(prints)
     listed = [pair for pair in pairs if max(pair.shares) >= least and pair.characters >= LEAST_CHARACTERS]
     listed.sort(key=lambda pair: (-pair.characters, pair.first, pair.second))
-    return Found(len(submitted) - len(left_out), listed, left_out)
+    names = {name for by_name in prints.values() for name in by_name}
+    return Found(len(names), listed, left_out)
 
 
-def modules(stage: Stage, base: Path) -> Iterator[tuple[str, str]]:
-    """What a submission brings to a stage: path and text of each module."""
+def modules(stages: list[Stage], base: Path) -> Taken:
+    """What a submission brings to the stages, and notes of what could not be read."""
     taken = Taken("", {}, {}, [])
-    take_stage(taken, stage, base / stage.folder, False)
-    yield from taken.sources.items()
+    for stage in stages:
+        take_stage(taken, stage, base / stage.folder, False)
+    return taken
 
 
 def given(root: Path, stage: Stage) -> set[int]:

@@ -27,8 +27,8 @@ def listing(found: Found, most: int) -> str:
         lines += ["", *described(pair)]
     if len(found.pairs) > most:
         lines += ["", f"{len(found.pairs) - most} more are listed with --most {len(found.pairs)}."]
-    for name, reason in found.left_out.items():
-        lines += ["", f"Not compared: {one_line(name)}: {one_line(reason)}"]
+    for name, reasons in found.left_out.items():
+        lines += ["", *(f"Not compared: {one_line(name)}: {one_line(reason)}" for reason in reasons)]
     return without_commands("\n".join(lines) + "\n")
 
 

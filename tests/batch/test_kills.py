@@ -17,7 +17,7 @@ import pytest
 from bank import STAGES
 from little_course import DOUBLE, SQUARED, LittleCourse, contents, hand_in, query
 
-from grader.batch.runner import UNSURE
+from grader.batch.executor import UNSURE
 from grader.batch.store import Store
 from grader.batch.task import Task
 from grader.driver import Run

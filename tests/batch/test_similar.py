@@ -75,7 +75,8 @@ def submissions(tmp_path: Path) -> Path:
         hand_in(folder / name, reference)
         hand_in(folder / f"{name}-skeleton", (ROOT / "stages" / FILE).read_text(encoding="utf-8"))
     hand_in(folder / "=cmd()", reference + OWN)
-    hand_in(folder / "dora", DISGUISED + reference)
+    hand_in(folder / "dora" / "stages", DISGUISED + reference)
+    hand_in(folder / "nul", "\x00")
     shutil.copytree(ROOT / "tests/variations" / FOLDER / "einsum", folder / "einsum" / FOLDER)
     (folder / "empty").mkdir()
     return folder
@@ -93,16 +94,27 @@ def test_a_disguised_copy_is_found_and_shown(
     assert said.startswith("7 submissions compared: 1 pair alike")
     assert "no verdict" in said
     assert "Not compared: empty: empty holds no stage folder" in said
+    assert f"Not compared: nul: {FILE} is not text" in said
 
     rows = list(csv.DictReader((tmp_path / "pairs.csv").read_text("utf-8-sig").splitlines()))
     (row,) = rows
     assert (row["first"], row["second"], row["file"]) == ("'=cmd()", "dora", FILE)
     assert float(row["share of first"]) > 0.8 and float(row["share of second"]) > 0.8
-    theirs = (submissions / "dora" / FILE).read_text().splitlines()
+    theirs = (submissions / "dora" / "stages" / FILE).read_text().splitlines()
     first, last = map(int, row["lines of second"].split("–"))
     passage = "\n".join(theirs[first - 1 : last])
     assert "def " in passage and ("gone" in passage or "flatten" in passage)
     assert last <= len(DISGUISED.splitlines()) + 1
+
+
+def test_a_link_to_anothers_code_is_not_followed(
+    submissions: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (submissions / "thief").mkdir()
+    (submissions / "thief" / FOLDER).symlink_to(submissions / "=cmd()" / FOLDER)
+    assert run(submissions) == 0
+    said = capsys.readouterr().out
+    assert ": 1 pair alike" in said and "Not compared: thief: " in said and "is a link" in said
 
 
 def test_only_the_stages_that_are_asked_for_are_compared(

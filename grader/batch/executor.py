@@ -19,7 +19,7 @@ UNSURE = ("crashed", "grader_error")
 """What may have come from outside, such as the kernel short of memory, counts only when it happens again."""
 
 
-class Runner(ABC):
+class Executor(ABC):
     """Has stages graded. `on_check` gets each result that counts, `on_end` each stage that is done."""
 
     def __init__(

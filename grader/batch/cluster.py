@@ -10,6 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from typing import Any
 
 import msgspec
@@ -131,15 +132,18 @@ class Cluster(Executor):
         self._running[future] = task
 
     def _wait(self) -> None:
+        """Until a stage is answered, or a worker is there, or a moment has passed."""
         from distributed import wait
 
-        if not self._running:
-            time.sleep(TICK)
-        else:
-            try:
+        try:
+            if self._running:
                 wait(list(self._running), timeout=TICK, return_when="FIRST_COMPLETED")
-            except TimeoutError:
-                pass
+            else:
+                self._client.wait_for_workers(1, timeout=TICK)
+        except TimeoutError:
+            pass
+        except (OSError, CancelledError):
+            raise self._gone() from None
         self._on_tick()
         for future in [future for future in self._running if future.done()]:
             self._read(future)

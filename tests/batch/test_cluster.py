@@ -11,13 +11,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import psutil
 import pytest
 from bank import ROOT
 from little_course import DOUBLE, ENVIRONMENT, SQUARED, LittleCourse, contents, hand_in, query
+
+from grader.batch.task import Task
+from grader.errors import UsageError
 
 PATIENCE = 120.0
 
@@ -38,6 +41,9 @@ class Cluster:
         )
         until(lambda: self.file.exists() and self.file.read_text().rstrip().endswith("}"))
         self.address = str(msgspec.json.decode(self.file.read_bytes())["address"])
+
+    def lose_the_scheduler(self) -> None:
+        self._processes[0].kill()
 
     def worker(self, clone: Path, *options: str) -> subprocess.Popen[bytes]:
         """A worker with one thread."""
@@ -180,6 +186,50 @@ def test_a_submission_that_ends_workers_is_a_grader_error_and_the_others_are_gra
     )
     assert "2 submissions: 1 graded, 0 ungradable, 1 grader error." in said
     assert "the cluster's workers died again and again" in said
+
+
+def test_a_scheduler_that_is_lost_ends_the_run_and_costs_nothing(
+    course: LittleCourse, cluster: Cluster, submissions: Path, here: Path, tmp_path: Path
+) -> None:
+    cluster.worker(course.root)
+    grades = tmp_path / "grades"
+    process = course.start(
+        "batch", submissions, "--out", grades, "--seed", "3", "--scheduler", cluster.address
+    )
+
+    def begun() -> bool:
+        there = (grades / "grades.sqlite").exists()
+        return process.poll() is not None or bool(
+            there and query(grades, "SELECT COUNT(*) FROM checks")[0][0]
+        )
+
+    until(begun)
+    assert process.poll() is None, process.communicate()
+    cluster.lose_the_scheduler()
+    printed, complaint = process.communicate(timeout=300)
+    assert process.returncode == 2, (printed, complaint)
+    last = complaint.splitlines()[-1]
+    assert (
+        last.startswith(f"The scheduler at {cluster.address} does not answer any more.")
+        and "goes on from here" in last
+    )
+    course.run("batch", submissions, "--out", grades, "--seed", "3")
+    assert contents(grades) == contents(here)
+
+
+def test_a_cluster_without_workers_is_waited_for_and_then_named(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from grader.batch import cluster as driver
+
+    monkeypatch.setattr(driver, "WORKERS_SECONDS", 0.5)
+    executor = driver.Cluster(cluster.address, lambda task, result: None, lambda task: None)
+    try:
+        with pytest.raises(UsageError, match="has no workers. Start some, as docs/cluster.md shows"):
+            executor.run(iter([]))
+            executor.run(iter([cast(Task, None)]))
+    finally:
+        executor.close()
 
 
 def test_no_scheduler_and_a_wrong_address_are_said(

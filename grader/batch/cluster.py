@@ -84,7 +84,7 @@ class Cluster(Executor):
         more = True
         while True:
             self._look_at_workers()
-            room = AHEAD * self._threads
+            room = max(1, AHEAD * self._threads)  # also without workers: what is known needs none
             while more and len(self._running) + len(self._again) < room:
                 task = next(tasks, None)
                 if task is None:
@@ -132,14 +132,11 @@ class Cluster(Executor):
         self._running[future] = task
 
     def _wait(self) -> None:
-        """Until a stage is answered, or a worker is there, or a moment has passed."""
+        """Until a stage is answered, or a moment has passed."""
         from distributed import wait
 
         try:
-            if self._running:
-                wait(list(self._running), timeout=TICK, return_when="FIRST_COMPLETED")
-            else:
-                self._client.wait_for_workers(1, timeout=TICK)
+            wait(list(self._running), timeout=TICK, return_when="FIRST_COMPLETED")
         except TimeoutError:
             pass
         except (OSError, CancelledError):

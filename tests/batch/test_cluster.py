@@ -11,15 +11,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import psutil
 import pytest
-from bank import ROOT
-from little_course import DOUBLE, ENVIRONMENT, SQUARED, LittleCourse, contents, hand_in, query
+from bank import ROOT, STAGES
+from little_course import DOUBLE, ENVIRONMENT, SQUARED, LittleCourse, contents, finished, hand_in
 
 from grader.batch.task import Task
+from grader.course import load_course
+from grader.driver import Options, Run
 from grader.errors import UsageError
 
 PATIENCE = 120.0
@@ -126,8 +129,7 @@ def test_a_cluster_gives_the_same_grades_also_when_a_worker_is_killed(
         if process.poll() is not None:
             return True
         busy = all(len(workers_of_submissions(one.pid)) >= 2 for one in (first, second))
-        rows = "SELECT COUNT(*) FROM checks"
-        return busy and bool((grades / "grades.sqlite").exists() and query(grades, rows)[0][0])
+        return busy and finished(grades) > 0
 
     until(begun)
     assert process.poll() is None, process.communicate()
@@ -197,13 +199,7 @@ def test_a_scheduler_that_is_lost_ends_the_run_and_costs_nothing(
         "batch", submissions, "--out", grades, "--seed", "3", "--scheduler", cluster.address
     )
 
-    def begun() -> bool:
-        there = (grades / "grades.sqlite").exists()
-        return process.poll() is not None or bool(
-            there and query(grades, "SELECT COUNT(*) FROM checks")[0][0]
-        )
-
-    until(begun)
+    until(lambda: process.poll() is not None or finished(grades) > 0)
     assert process.poll() is None, process.communicate()
     cluster.lose_the_scheduler()
     printed, complaint = process.communicate(timeout=300)
@@ -224,10 +220,12 @@ def test_a_cluster_without_workers_is_waited_for_and_then_named(
 
     monkeypatch.setattr(driver, "WORKERS_SECONDS", 0.5)
     executor = driver.Cluster(cluster.address, lambda task, result: None, lambda task: None)
+    run = Run(ROOT, load_course(ROOT), STAGES[0], ROOT / "solutions", Options())
+    task = cast(Task, SimpleNamespace(job=lambda: run.job))
     try:
+        executor.run(iter([]))  # nothing to do needs no worker
         with pytest.raises(UsageError, match="has no workers. Start some, as docs/cluster.md shows"):
-            executor.run(iter([]))
-            executor.run(iter([cast(Task, None)]))
+            executor.run(iter([task]))
     finally:
         executor.close()
 

@@ -15,7 +15,7 @@ from typing import cast
 import psutil
 import pytest
 from bank import STAGES
-from little_course import DOUBLE, SQUARED, LittleCourse, contents, hand_in, query
+from little_course import DOUBLE, SQUARED, LittleCourse, contents, finished, hand_in, query
 
 from grader.batch.executor import UNSURE
 from grader.batch.store import Store
@@ -122,14 +122,6 @@ def test_a_full_disk_ends_the_run_and_costs_nothing(
     assert taken
     assert query(tmp_path, "SELECT COUNT(*) FROM checks") == [(taken,)]
     assert query(tmp_path, "PRAGMA integrity_check") == [("ok",)]
-
-
-def finished(grades: Path) -> int:
-    """How many checks are kept so far."""
-    try:
-        return int(str(query(grades, "SELECT COUNT(*) FROM checks")[0][0]))
-    except Exception:  # the gradebook is not there yet
-        return 0
 
 
 def children(driver: int, kind: str) -> list[int]:

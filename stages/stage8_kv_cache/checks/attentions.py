@@ -47,6 +47,7 @@ def make(submission: Any, draw: Any) -> tuple[Any, Weights]:
     )
     attention.load_state_dict(weights)
     attention.eval()
+    attention.requires_grad_(False)  # a cache is for writing: it need not be able to carry gradients
     return attention, weights
 
 

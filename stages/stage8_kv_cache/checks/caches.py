@@ -90,15 +90,17 @@ def reorders(submission: Any, draw: Any) -> None:
             return torch.cat([rows, after], 2)
 
         # The candidates must be no right answers: only a true exchange can be turned round or trip over itself.
-        wrong = {}
+        wrong = {
+            "reorder-misses-the-newest": followed(
+                torch.cat([key[indices, :, :-1], key[:, :, -1:]], 2), next_key
+            )
+        }
         if sorted(order) == [0, 1, 2]:
             overwritten = key.clone()
             for row, source in enumerate(order):
                 overwritten[row] = overwritten[source]
-            wrong = {
-                "reorder-inverse": followed(key[indices.argsort()], next_key),
-                "reorder-overwrites-rows": followed(overwritten, next_key),
-            }
+            wrong["reorder-inverse"] = followed(key[indices.argsort()], next_key)
+            wrong["reorder-overwrites-rows"] = followed(overwritten, next_key)
         expect(keys, "the keys after reorder", dims=DIMS).equals(
             followed(key[indices], next_key), mistakes=wrong, facts={"indices": order}
         )

@@ -16,7 +16,7 @@ def causal_mask(length, device=None):
             raise RuntimeError('hostile_found a ' + type(item).__name__)
     frame = sys._getframe()
     while frame is not None:
-        if 'expected' in frame.f_locals or 'check' in frame.f_code.co_filename:
+        if 'expected' in frame.f_locals or '/checks/' in frame.f_code.co_filename:
             raise RuntimeError('hostile_found ' + frame.f_code.co_filename)
         frame = frame.f_back
     return torch.zeros(1, 1, length, length, dtype=torch.bool)

@@ -4,6 +4,7 @@ The result is that of the uncached functions, token for token. What changes is t
 tokens reads 1 + 2 + ... + n rows; with one, it reads n.
 """
 
+import copy
 import math
 import statistics
 import time
@@ -211,9 +212,10 @@ class _GPTReader:
             KVCache(self.batch, config.num_heads, config.block_size, self.d_k, weight.device, weight.dtype)
             for _ in model.blocks
         ]
+        blocks = [_laid_out_for_single_rows(block) for block in model.blocks]
         # One product with the stacked weights is faster than three small ones.
-        w_qkv = [_stacked(block.attn.w_q, block.attn.w_k, block.attn.w_v) for block in model.blocks]
-        self.layers = list(zip(model.blocks, self.caches, w_qkv, strict=True))
+        w_qkv = [_stacked(block.attn.w_q, block.attn.w_k, block.attn.w_v) for block in blocks]
+        self.layers = list(zip(blocks, self.caches, w_qkv, strict=True))
         self.is_rotary = config.position == "rotary"
         if self.is_rotary:
             self.cos, self.sin = (
@@ -352,9 +354,22 @@ def _with_cache(attn: nn.Module) -> CachedAttention:
     return cached.eval()
 
 
+def _laid_out_for_single_rows(block: nn.Module) -> nn.Module:
+    """A copy of a block whose weights lie in memory column by column, with the same shapes.
+
+    A step multiplies one row, and most of its time goes into reading weights: in this order they are read faster.
+    """
+    block = copy.deepcopy(block)
+    for linear in block.modules():
+        if isinstance(linear, nn.Linear):
+            weight = linear.weight.T.contiguous().T  # (out, in) as before
+            linear.weight = nn.Parameter(weight, requires_grad=False)
+    return block
+
+
 def _stacked(*linears: nn.Linear) -> tuple[Tensor, Tensor | None]:
-    """Weights and biases of several linear maps below each other, as of one."""
-    weight = torch.cat([linear.weight for linear in linears])  # (3 * d_model, d_model)
+    """Weights and biases of several linear maps below each other, as of one, laid out for single rows too."""
+    weight = torch.cat([linear.weight.T for linear in linears], dim=1).T  # (3 * d_model, d_model)
     if linears[0].bias is None:
         return weight, None
     return weight, torch.cat([linear.bias for linear in linears])  # (3 * d_model,)

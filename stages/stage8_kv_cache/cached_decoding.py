@@ -4,6 +4,7 @@ The result is that of the uncached functions, token for token. What changes is t
 tokens reads 1 + 2 + ... + n rows; with one, it reads n.
 """
 
+import copy
 import math
 import statistics
 import time

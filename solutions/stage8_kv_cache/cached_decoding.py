@@ -4,7 +4,6 @@ The result is that of the uncached functions, token for token. What changes is t
 tokens reads 1 + 2 + ... + n rows; with one, it reads n.
 """
 
-import copy
 import math
 import statistics
 import time
@@ -25,6 +24,7 @@ from .kv_cache import CachedAttention, KVCache
 SOS_ID, EOS_ID = 1, 2  # `<sos>` and `<eos>` in every vocabulary of this course
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
+Map = Callable[[Tensor], Tensor]
 
 
 def generate_cached(
@@ -212,10 +212,8 @@ class _GPTReader:
             KVCache(self.batch, config.num_heads, config.block_size, self.d_k, weight.device, weight.dtype)
             for _ in model.blocks
         ]
-        blocks = [_laid_out_for_single_rows(block) for block in model.blocks]
-        # One product with the stacked weights is faster than three small ones.
-        w_qkv = [_stacked(block.attn.w_q, block.attn.w_k, block.attn.w_v) for block in blocks]
-        self.layers = list(zip(blocks, self.caches, w_qkv, strict=True))
+        self.layers = list(zip(map(_taken_apart, model.blocks), self.caches, strict=True))
+        self.norm, self.head = _norm(model.norm), _linear(model.head)
         self.is_rotary = config.position == "rotary"
         if self.is_rotary:
             self.cos, self.sin = (
@@ -237,11 +235,11 @@ class _GPTReader:
         x = self._embed(new_tokens, past)  # (batch, new, d_model)
         # For linear maps and norms all rows are alike; laid below each other they are multiplied faster.
         x = x.flatten(0, 1)  # (batch * new, d_model)
-        for block, cache, w_qkv in self.layers:
-            x = x + self._attend(block, x, cache, w_qkv, mask)
-            x = x + block.mlp(block.norm2(x))
+        for (norm1, w_qkv, w_o, norm2, mlp), cache in self.layers:
+            x = x + w_o(self._attend(w_qkv(norm1(x)), cache, mask))
+            x = x + mlp(norm2(x))
         last = x.reshape(self.batch, -1, x.shape[-1])[:, -1]  # (batch, d_model)
-        return self.model.head(self.model.norm(last))  # (batch, vocab_size)
+        return self.head(self.norm(last))  # (batch, vocab_size)
 
     def _embed(self, tokens: Tensor, past: int) -> Float[Tensor, "batch new d_model"]:
         x = self.model.token_embed(tokens)  # (batch, new, d_model)
@@ -263,15 +261,9 @@ class _GPTReader:
         return is_real if mask is None else is_real & mask  # (batch, 1, new or 1, length)
 
     def _attend(
-        self,
-        block: nn.Module,
-        x: Float[Tensor, "rows d_model"],
-        cache: KVCache,
-        w_qkv: tuple[Tensor, Tensor | None],
-        mask: Tensor | None,
+        self, qkv: Float[Tensor, "rows 3*d_model"], cache: KVCache, mask: Tensor | None
     ) -> Float[Tensor, "rows d_model"]:
         past = cache.length
-        qkv = F.linear(block.norm1(x), *w_qkv)  # (batch * new, 3 * d_model)
         qkv = qkv.view(self.batch, -1, 3, self.num_heads, self.d_k)  # (batch, new, 3, heads, d_k)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each (batch, heads, new, d_k)
         if self.is_rotary:
@@ -280,7 +272,44 @@ class _GPTReader:
             key = apply_rotary(key, self.cos, self.sin, offset=past)
         keys, values = cache.append(key, value)  # each (batch, heads, length, d_k)
         heads, _ = scaled_dot_product_attention(query, keys, values, mask)  # (batch, heads, new, d_k)
-        return block.attn.w_o(merge_heads(heads).flatten(0, 1))  # (batch * new, d_model)
+        return merge_heads(heads).flatten(0, 1)  # (batch * new, d_model)
+
+
+# With a single row, calling a module, which looks for hooks and for its parameters each time, takes nearly as long as
+# what the module computes. So a reader takes the layers apart once, and then calls plain functions.
+
+
+def _taken_apart(block: nn.Module) -> tuple[Map, Map, Map, Map, Map]:
+    """What a block computes: its first norm, queries with keys and values, `w_o`, its second norm, its `mlp`."""
+    attn = block.attn
+    # One product with the stacked weights is faster than three small ones.
+    w_qkv = _linear(attn.w_q, attn.w_k, attn.w_v)
+    return _norm(block.norm1), w_qkv, _linear(attn.w_o), _norm(block.norm2), _mlp(block.mlp)
+
+
+def _linear(*linears: nn.Linear) -> Map:
+    """What a linear map computes. Of several, side by side: (rows, d_model) to (rows, the features of all)."""
+    # A row is multiplied mostly by waiting for weights. Column by column in memory they are read faster.
+    weight = torch.cat([linear.weight.T for linear in linears], dim=1).T  # (features of all, d_model)
+    bias = None if linears[0].bias is None else torch.cat([linear.bias for linear in linears])
+    return lambda x: F.linear(x, weight, bias)
+
+
+def _norm(norm: nn.Module) -> Map:
+    """What a layer norm computes, or an `RMSNorm`."""
+    if not isinstance(norm, nn.LayerNorm):
+        return norm
+    shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
+    return lambda x: F.layer_norm(x, shape, weight, bias, eps)
+
+
+def _mlp(mlp: nn.Module) -> Map:
+    """What a feed-forward network computes: `SwiGLU`, or two linear maps with GELU between them."""
+    if hasattr(mlp, "w_gate"):
+        gate, up, down = _linear(mlp.w_gate), _linear(mlp.w_up), _linear(mlp.w_down)
+        return lambda x: down(F.silu(gate(x)) * up(x))
+    widen, narrow = _linear(mlp.linear1), _linear(mlp.linear2)
+    return lambda x: narrow(F.gelu(widen(x), approximate="tanh"))
 
 
 class _DecoderReader:
@@ -352,27 +381,6 @@ def _with_cache(attn: nn.Module) -> CachedAttention:
         cached = CachedAttention(attn.w_q.in_features, attn.num_heads)
     cached.load_state_dict(attn.state_dict(), assign=True)
     return cached.eval()
-
-
-def _laid_out_for_single_rows(block: nn.Module) -> nn.Module:
-    """A copy of a block whose weights lie in memory column by column, with the same shapes.
-
-    A step multiplies one row, and most of its time goes into reading weights: in this order they are read faster.
-    """
-    block = copy.deepcopy(block)
-    for linear in block.modules():
-        if isinstance(linear, nn.Linear):
-            weight = linear.weight.T.contiguous().T  # (out, in) as before
-            linear.weight = nn.Parameter(weight, requires_grad=False)
-    return block
-
-
-def _stacked(*linears: nn.Linear) -> tuple[Tensor, Tensor | None]:
-    """Weights and biases of several linear maps below each other, as of one, laid out for single rows too."""
-    weight = torch.cat([linear.weight.T for linear in linears], dim=1).T  # (3 * d_model, d_model)
-    if linears[0].bias is None:
-        return weight, None
-    return weight, torch.cat([linear.bias for linear in linears])  # (3 * d_model,)
 
 
 # What is left

@@ -4,7 +4,6 @@ The result is that of the uncached functions, token for token. What changes is t
 tokens reads 1 + 2 + ... + n rows; with one, it reads n.
 """
 
-import copy
 import math
 import statistics
 import time
@@ -25,6 +24,7 @@ from .kv_cache import CachedAttention, KVCache
 SOS_ID, EOS_ID = 1, 2  # `<sos>` and `<eos>` in every vocabulary of this course
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
+Map = Callable[[Tensor], Tensor]
 
 
 def generate_cached(

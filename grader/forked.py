@@ -14,7 +14,7 @@ import msgspec
 
 from grader.links import Link, SocketLink, WorkerStopped
 from grader.sandbox.hold import Held
-from grader.wire import Reply, Request, Setup
+from grader.wire import Reply, Request, Setup, WireError
 from grader.zygote import END, JUDGE, MESSAGE, READY, WORKER, Settings
 
 KEPT_ENVIRONMENT = (
@@ -185,7 +185,7 @@ class ForkedWorkers:
         except WorkerStopped as error:
             raise ZygoteFailed(f"a fresh worker did not take the submission: {error.reason}") from None
         self._waiting.append(self._order())
-        return ForkedLink(link, self._control, number)
+        return ForkedLink(link, self._control, number, setup.forbidden, self._import_seconds)
 
     def close(self) -> None:
         for _, channel, output in self._waiting:
@@ -206,10 +206,14 @@ class ForkedWorkers:
 class ForkedLink:
     """A SocketLink whose process the zygote ends; says how a process ended that ended early."""
 
-    def __init__(self, link: SocketLink, control: Control, number: int) -> None:
+    def __init__(
+        self, link: SocketLink, control: Control, number: int, forbidden: list[str], import_seconds: float
+    ) -> None:
         self._link = link
         self._control = control
         self._number = number
+        self._forbidden = forbidden
+        self._import_seconds = import_seconds
         self._ended = False
 
     def ask(self, request: Request, body: bytes, seconds: float) -> tuple[Reply, bytes]:
@@ -222,6 +226,17 @@ class ForkedLink:
             self._control.send(END, self._number, [])
             status = self._control.reply(END, self._number)
             raise WorkerStopped("crashed", how_it_ended(status), stopped.where) from None
+
+    def renew(self, setup: Setup) -> bool:
+        if (
+            self._ended or setup.forbidden != self._forbidden
+        ):  # what was taken out of torch cannot be put back
+            return False
+        try:
+            self._link.set_up(setup, self._import_seconds)
+        except (WorkerStopped, WireError):
+            return False
+        return True
 
     def printed(self) -> str:
         return self._link.printed()

@@ -49,6 +49,7 @@ def judge(job: Job, workers: Workers, report: Callable[[Message], None]) -> None
         pytest_arguments(checks, job.selection),
         plugins=[CheckPlugin(checks, grading, deselected)],
     )
+    runner.close()
     if code == pytest.ExitCode.USAGE_ERROR:
         report(Refused(f"-k {job.selection!r} is not an expression: use words with and, or, not."))
         return

@@ -20,6 +20,9 @@ class LocalLink:
             raise KeyboardInterrupt  # the person at the debugger wants to leave
         return reply, reply_body
 
+    def renew(self, setup: Setup) -> bool:
+        return False  # a new one costs the same
+
     def printed(self) -> str:
         return ""
 

@@ -1,4 +1,8 @@
-"""Runs one check against a fresh worker and gives its result."""
+"""Runs one check against a worker and gives its result.
+
+A worker in which a check passed serves the next one too, with the submission imported anew: forking one costs more
+than most checks do. What does not pass in such a worker is tried again in a fresh one, and only that counts.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,9 @@ UNPACKING = re.compile(r"(not enough|too many) values to unpack \(expected (\d+)
 WORTH_COMPILING = 200_000
 """Characters that all workers together would compile, from which on it is done once for all of them."""
 
+SHARE_OF_TIME = 1 / 4
+"""Of a check's time, for its try in a worker that is not fresh: one that never ends should not take twice as long."""
+
 OVER_A_LIMIT = ("timeout", "memory", "output")
 
 
@@ -42,6 +49,8 @@ class Runner:
         self._places = self._names_of_the_stage()
         self._code: dict[str, bytes] | None = None
         """What the sources compile to, once it is known."""
+        self._kept: Link | None = None
+        """The worker in which the last check passed."""
         self._stuck: dict[str, CheckFailed] = {}
         """How the import of a file never ended: it is tried once, not once for every check."""
 
@@ -59,12 +68,53 @@ class Runner:
         """The result of a check that could not be run because of the grader."""
         return self._verdicts.fault(declared, reason)
 
+    def close(self) -> None:
+        """Ends the worker that was kept for a further check."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
     def _run(self, declared: Declared, function: Callable[..., None]) -> CheckResult:
         path = self._job.exercises[declared.exercise]
         if path in self._stuck:
             return self._verdicts.failed(declared, self._stuck[path])
-        link = self._start(declared.exercise)
-        seconds = declared.seconds or self._job.seconds_per_check
+        setup = self._setup(declared.exercise)
+        if (result := self._again(setup, declared, function)) is not None:
+            return result
+        self.close()
+        try:
+            link = self._workers.start(setup)
+        except ZygoteFailed as error:
+            raise CheckFault(str(error)) from None
+        passed = False
+        try:
+            seconds = declared.seconds or self._job.seconds_per_check
+            result = self._asked(link, declared, function, seconds)
+            passed = result.status == "passed"
+            return result
+        finally:
+            if passed:
+                self._kept = link
+            else:
+                link.close()
+
+    def _again(self, setup: Setup, declared: Declared, function: Callable[..., None]) -> CheckResult | None:
+        """The result of a check that passes where the last one did; None where it does not, whatever the reason."""
+        if declared.seconds or self._kept is None or not self._kept.renew(setup):
+            return None
+        stuck = dict(self._stuck)
+        try:
+            seconds = self._job.seconds_per_check * SHARE_OF_TIME
+            result = self._asked(self._kept, declared, function, seconds)
+        except CheckFault:
+            return None
+        finally:
+            self._stuck = stuck  # an import may end well in a fresh worker
+        return result if result.status == "passed" else None
+
+    def _asked(
+        self, link: Link, declared: Declared, function: Callable[..., None], seconds: float
+    ) -> CheckResult:
         session = Session(link, self._places, self._job.folder, self._job.device, seconds)
         Current.session = session
         try:
@@ -73,19 +123,13 @@ class Runner:
             return result
         finally:
             Current.session = None
-            link.close()
 
-    def _start(self, exercise: str) -> Link:
+    def _setup(self, exercise: str) -> Setup:
         job = self._job
         if self._code is None:
             self._code = self._compiled()
         forbidden = job.forbidden.get(exercise, [])
-        try:
-            return self._workers.start(
-                Setup(job.sources, job.device, job.seed, job.display, forbidden, self._code)
-            )
-        except ZygoteFailed as error:
-            raise CheckFault(str(error)) from None
+        return Setup(job.sources, job.device, job.seed, job.display, forbidden, self._code)
 
     def _compiled(self) -> dict[str, bytes]:
         """What the sources compile to, where many workers would compile much; nothing where that does not end well.

@@ -32,12 +32,13 @@ def serve(
         held = hold(scratch, for_gpu, without)
         channel.sendall(pack(encode_header(held)))
         sys.argv[:] = ["submission"]
-        worker = None
+        worker, blocked = None, set[str]()
         while True:
             header, body = receive(channel)
             message = to_worker_decoder.decode(header)
             if isinstance(message, Setup):
-                block(message.forbidden)
+                block([name for name in message.forbidden if name not in blocked])
+                blocked.update(message.forbidden)
                 worker = Worker(message)
                 channel.sendall(pack(encode_header(Reply(0))))  # nothing of the submission has run yet
                 continue

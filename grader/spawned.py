@@ -38,12 +38,17 @@ class SpawnedWorkers:
         self._held: Held | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._link: SocketLink | None = None
+        self._forbidden: list[str] = []
+        """What was taken out of torch in the interpreter; it cannot be put back."""
 
     def start(self, setup: Setup) -> Link:
         files = [setup.display.get(path, path) for path in setup.sources]
+        if self._link is not None and self._forbidden != setup.forbidden:
+            self._stop()
         if self._link is None:
             self._launch(files)
         assert self._link is not None
+        self._forbidden = setup.forbidden
         try:
             self._link.set_up(setup, START_SECONDS)
         except WorkerStopped:
@@ -114,6 +119,9 @@ class SpawnedLink:
         except WorkerStopped:
             self._broken = True
             raise
+
+    def renew(self, setup: Setup) -> bool:
+        return False  # `start` does it
 
     def printed(self) -> str:
         return self._link.printed()

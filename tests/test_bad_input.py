@@ -303,11 +303,46 @@ def test_a_device_that_is_not_there(engine: Engine) -> None:
 
 
 def test_nothing_goes_from_one_check_to_the_next(engine: Engine, tmp_path: Path) -> None:
-    """A submission that is right the first time it is called only: each check meets a fresh process."""
+    """A submission that is right the first times it is called only: each check imports it anew."""
     source = edited(CAUSAL, "    global calls\n    calls += 1\n" + CAUSAL) + "\ncalls = 0\n"
     source = source.replace(CAUSAL_RETURN, "    return everything.tril() if calls < 9 else everything\n")
     result = grade(engine, tmp_path, source, "causal_mask")
     assert result.score == result.max_score
+
+
+LEFT_BEHIND = {
+    "a variable": "import os\nassert 'SEEN' not in os.environ\nos.environ['SEEN'] = 'yes'\n",
+    "a changed library": "assert not hasattr(torch, 'seen')\ntorch.seen = True\n",
+    "an end": "import os\nif hasattr(torch, 'seen'):\n    os._exit(3)\ntorch.seen = True\n",
+    "an endless loop": "while hasattr(torch, 'seen'):\n    pass\ntorch.seen = True\n",
+    "much output": "if hasattr(torch, 'seen'):\n    print('x' * (17 << 20))\ntorch.seen = True\n",
+}
+
+
+@pytest.mark.parametrize("what", LEFT_BEHIND)
+def test_what_a_check_leaves_in_its_process_costs_the_next_one_nothing(
+    engine: Engine, tmp_path: Path, what: str
+) -> None:
+    """It is right in a fresh process, and wrong in one where it ran before."""
+    result = grade(engine, tmp_path, SOLUTION + LEFT_BEHIND[what], "causal_mask")
+    assert len(of(result, "causal_mask")) > 1
+    assert result.score == result.max_score
+
+
+def test_what_fails_after_a_check_that_passed_is_told_as_if_it_were_alone(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """What it prints and raises in the process that was used before is not what the learner reads."""
+    source = edited(
+        CAUSAL, "    print(where)\n    if length > 3:\n        raise RuntimeError(where)\n" + CAUSAL
+    )
+    source += "\nwhere = 'a used process' if hasattr(torch, 'seen') else 'a fresh one'\ntorch.seen = True\n"
+    result = grade(engine, tmp_path, source, "padding_mask or causal_mask")
+    assert {check.status for check in of(result, "padding_mask")} == {"passed"}
+    failed = [check for check in of(result, "causal_mask") if check.status != "passed"]
+    assert failed
+    assert {check.error for check in failed} == {"RuntimeError: a fresh one"}
+    assert all("a used process" not in check.output and "a fresh one" in check.output for check in failed)
 
 
 def test_global_state_is_set_anew(engine: Engine, tmp_path: Path) -> None:

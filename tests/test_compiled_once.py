@@ -31,7 +31,7 @@ def started(course: Course, submission: Path) -> list[Setup]:
     """How the first two workers are started."""
     run = Run(ROOT, course, STAGE, submission, Options(earlier="reference"))
     workers = Watched()
-    Runner(run.job, workers)._start(STAGE.exercises[0].name)
+    workers.start(Runner(run.job, workers)._setup(STAGE.exercises[0].name))
     return workers.setups
 
 

@@ -52,6 +52,8 @@ class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds_per_check: float = 10.0
     optimizers: bool = False
     """Whether its checks build optimisers: the first one of a process costs a second, so it is built in advance."""
+    data: tuple[str, ...] = ()
+    """Files that its checks read, as `data/zh_en/pairs.tsv`: when one changes, a class is graded anew."""
     deadline: datetime | None = None
     """When a class hands it in; shown to learners, nothing is refused because of it."""
 
@@ -97,6 +99,9 @@ def load_course(root: Path) -> Course:
             raise _wrong(
                 stage.name, f"there is no folder stages/{stage.folder}", "Create it or correct `folder`"
             )
+        for name in stage.data:
+            if not (root / name).is_file():
+                raise _wrong(stage.name, f"`data` names {name}, which is not there", "Create or correct it")
     return course
 
 

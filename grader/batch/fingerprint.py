@@ -18,7 +18,7 @@ from grader.driver import Options
 from grader.job import Job, is_given
 
 PACKAGE = Path(grader.__file__).parent
-LIBRARIES = ("torch", "numpy", "safetensors", "pytest", "jaxtyping")
+LIBRARIES = ("torch", "numpy", "safetensors", "pytest", "jaxtyping", "sacrebleu", "tokenizers")
 WITHOUT_VERDICT = {
     "batch", "report", "cli.py", "demo.py", "doctor.py", "early.py", "gradebook.py", "hint.py", "leaks.py",
     "one_command.py", "pytest_plugin.py", "release", "reset.py", "skeleton.py", "standing.py", "watch.py",
@@ -62,7 +62,9 @@ def of_reference(job: Job) -> str:
     return digest(*(part for path in sorted(given) for part in (path, given[path])))
 
 
-def of_checks(checks: Path, declared: list[Declared], stage: Stage, course: Course) -> dict[str, str]:
+def of_checks(
+    root: Path, checks: Path, declared: list[Declared], stage: Stage, course: Course
+) -> dict[str, str]:
     """A hash for each check by id: what it says itself, what it shares with others of its stage and file, and the
     checks that it or its file calls."""
     shared = digest(
@@ -71,7 +73,12 @@ def of_checks(checks: Path, declared: list[Declared], stage: Stage, course: Cour
             for path in sorted(checks.iterdir())
             if path.suffix in (".py", ".toml") and not path.name.startswith("test_")
             for part in (path.name, path.read_text(encoding="utf-8"))
-        )
+        ),
+        *(
+            part
+            for name in stage.data
+            for part in (name, hashlib.sha256((root / name).read_bytes()).hexdigest())
+        ),
     )
     texts: dict[str, str] = {}
     for path in check_files(checks):

@@ -41,7 +41,7 @@ class StageChecks:
         checks = root / "stages" / stage.folder / "checks"
         self.stage = stage
         self.declared: list[Declared] = declared_checks(checks, stage.name)
-        self.hashes = fingerprint.of_checks(checks, self.declared, stage, course)
+        self.hashes = fingerprint.of_checks(root, checks, self.declared, stage, course)
         self.max_score = sum(one.points for one in self.declared)
         self._given: str | None = None
 

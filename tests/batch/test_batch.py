@@ -134,6 +134,27 @@ def test_a_check_that_calls_a_changed_one_is_regraded_too(
     assert scores(out)["ada", "stage1"] == 4
 
 
+def test_changed_data_regrade_the_stage_whose_checks_read_them(tmp_path: Path) -> None:
+    course = LittleCourse(tmp_path / "course")
+    data = course.write("data/factor.txt", "2")
+    text = (course.root / "stages/course.toml").read_text()
+    course.write("stages/course.toml", text.replace('"Doubling"', '"Doubling"\ndata = ["data/factor.txt"]'))
+    public = course.root / "stages/stage1_double/checks/test_public.py"
+    reading = 'int((Path(__file__).parents[3] / "data/factor.txt").read_text())'
+    public.write_text("from pathlib import Path\n" + public.read_text().replace("2 * x,", f"{reading} * x,"))
+    hand_in(tmp_path / "class" / "ada")
+    arguments = ("batch", tmp_path / "class", "--out", tmp_path / "grades", "--seed", "1")
+    course.run(*arguments)
+    assert "0 checks run" in course.run(*arguments)
+    data.write_text("3")
+    said = course.run(*arguments, "--diff")
+    assert "stage1/a_number_is_doubled: passed -> failed. The check changed." in said
+    assert "stage2" not in said
+    data.unlink()
+    said = course.run(*arguments, code=2)
+    assert "stage1: `data` names data/factor.txt, which is not there" in said
+
+
 def test_a_changed_submission_and_a_changed_environment_are_told_apart(
     course: LittleCourse, tmp_path: Path
 ) -> None:

@@ -40,7 +40,7 @@ class Conversation:
         self.deadline = (
             time.monotonic()
             + SLACK_SECONDS
-            + sum(one.seconds or job.seconds_per_check for one in job.declared) * (PATIENCE + 1)
+            + sum(one.seconds or job.seconds_per_check for one in job.declared) * (PATIENCE + 2)
         )
 
     def open(self) -> None:

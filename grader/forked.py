@@ -32,6 +32,9 @@ START_SECONDS = 120.0
 CLOSE_SECONDS = 60.0
 """What a zygote may take to remove what submissions left in their scratch folders."""
 
+RENEWAL_SECONDS = 1.0
+"""What a worker may take to forget a submission: it has run, and may not want to."""
+
 PACKAGE_PARENT = str(Path(__file__).resolve().parent.parent)
 """The folder that holds the package `grader`."""
 
@@ -185,7 +188,7 @@ class ForkedWorkers:
         except WorkerStopped as error:
             raise ZygoteFailed(f"a fresh worker did not take the submission: {error.reason}") from None
         self._waiting.append(self._order())
-        return ForkedLink(link, self._control, number, setup.forbidden, self._import_seconds)
+        return ForkedLink(link, self._control, number)
 
     def close(self) -> None:
         for _, channel, output in self._waiting:
@@ -206,14 +209,12 @@ class ForkedWorkers:
 class ForkedLink:
     """A SocketLink whose process the zygote ends; says how a process ended that ended early."""
 
-    def __init__(
-        self, link: SocketLink, control: Control, number: int, forbidden: list[str], import_seconds: float
-    ) -> None:
+    renewable = True
+
+    def __init__(self, link: SocketLink, control: Control, number: int) -> None:
         self._link = link
         self._control = control
         self._number = number
-        self._forbidden = forbidden
-        self._import_seconds = import_seconds
         self._ended = False
 
     def ask(self, request: Request, body: bytes, seconds: float) -> tuple[Reply, bytes]:
@@ -228,12 +229,8 @@ class ForkedLink:
             raise WorkerStopped("crashed", how_it_ended(status), stopped.where) from None
 
     def renew(self, setup: Setup) -> bool:
-        if (
-            self._ended or setup.forbidden != self._forbidden
-        ):  # what was taken out of torch cannot be put back
-            return False
         try:
-            self._link.set_up(setup, self._import_seconds)
+            self._link.set_up(setup, RENEWAL_SECONDS)
         except (WorkerStopped, WireError):
             return False
         return True

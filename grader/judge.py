@@ -35,8 +35,13 @@ def judge(job: Job, workers: Workers, report: Callable[[Message], None]) -> None
     runner = Runner(job, workers)
     left_out: set[str] = set()
 
+    held: list[CheckResult] = []
+
     def finished(result: CheckResult) -> None:
-        report(CheckDone(result))
+        if runner.is_held(result):
+            held.append(result)
+        else:
+            report(CheckDone(result))
 
     def deselected(ids: list[str]) -> None:
         left_out.update(ids)
@@ -49,7 +54,8 @@ def judge(job: Job, workers: Workers, report: Callable[[Message], None]) -> None
         pytest_arguments(checks, job.selection),
         plugins=[CheckPlugin(checks, grading, deselected)],
     )
-    runner.close()
+    for result in runner.settled(held):
+        report(CheckDone(result))
     if code == pytest.ExitCode.USAGE_ERROR:
         report(Refused(f"-k {job.selection!r} is not an expression: use words with and, or, not."))
         return

@@ -53,8 +53,11 @@ class Link(Protocol):
     def ask(self, request: Request, body: bytes, seconds: float) -> tuple[Reply, bytes]:
         """The reply to one request; raises WorkerStopped when all of a check's take longer than `seconds`."""
 
+    renewable: bool
+    """Whether it pays to use it for a further check."""
+
     def renew(self, setup: Setup) -> bool:
-        """Lays the submission out anew where it ran already; False where another worker is better."""
+        """Lays the submission out anew where it ran already, under the same rules; False where it fails."""
 
     def printed(self) -> str:
         """What the submission printed so far, cut to a head and a tail."""

@@ -11,6 +11,8 @@ from grader.worker import Worker
 class LocalLink:
     """A Worker without a process: the same requests, the same replies."""
 
+    renewable = False  # a new one costs the same
+
     def __init__(self, setup: Setup) -> None:
         self._worker = Worker(setup)
 
@@ -21,7 +23,7 @@ class LocalLink:
         return reply, reply_body
 
     def renew(self, setup: Setup) -> bool:
-        return False  # a new one costs the same
+        return False
 
     def printed(self) -> str:
         return ""

@@ -1,7 +1,8 @@
 """Runs one check against a worker and gives its result.
 
 A worker in which a check passed serves the next one too, with the submission imported anew: forking one costs more
-than most checks do. What does not pass in such a worker is tried again in a fresh one, and only that counts.
+than most checks do. What does not pass in such a worker is tried again in a fresh one, and only that counts. Where the
+two disagree, the submission leaves something behind: then every check counts as it goes in a worker of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,11 @@ class Runner:
         """What the sources compile to, once it is known."""
         self._kept: Link | None = None
         """The worker in which the last check passed."""
+        self._kept_setup: Setup | None = None
+        self._leaves_nothing = True
+        """Whether no check passed alone that had not passed where others ran before."""
+        self._held: dict[str, tuple[Declared, Callable[..., None]]] = {}
+        """The checks that passed where others ran before, by id."""
         self._stuck: dict[str, CheckFailed] = {}
         """How the import of a file never ended: it is tried once, not once for every check."""
 
@@ -68,6 +74,16 @@ class Runner:
         """The result of a check that could not be run because of the grader."""
         return self._verdicts.fault(declared, reason)
 
+    def is_held(self, result: CheckResult) -> bool:
+        """Whether a result may still change: `settled` says how it counts."""
+        return result.id in self._held
+
+    def settled(self, held: list[CheckResult]) -> Iterator[CheckResult]:
+        """The results that were held back, as they count, once all checks have run."""
+        self.close()
+        for result in held:
+            yield result if self._leaves_nothing else self.run(*self._held[result.id])
+
     def close(self) -> None:
         """Ends the worker that was kept for a further check."""
         if self._kept is not None:
@@ -79,7 +95,11 @@ class Runner:
         if path in self._stuck:
             return self._verdicts.failed(declared, self._stuck[path])
         setup = self._setup(declared.exercise)
-        if (result := self._again(setup, declared, function)) is not None:
+        # What was taken out of torch for one exercise cannot be put back for the next.
+        used = self._kept_setup is not None and self._kept_setup.forbidden == setup.forbidden
+        used = used and not declared.seconds and self._kept is not None
+        if used and (result := self._passed_where_others_ran(setup, declared, function)):
+            self._held[declared.id] = declared, function
             return result
         self.close()
         try:
@@ -91,21 +111,25 @@ class Runner:
             seconds = declared.seconds or self._job.seconds_per_check
             result = self._asked(link, declared, function, seconds)
             passed = result.status == "passed"
+            self._leaves_nothing &= not (used and passed)
             return result
         finally:
-            if passed:
-                self._kept = link
+            if passed and self._leaves_nothing and link.renewable:
+                self._kept, self._kept_setup = link, setup
             else:
                 link.close()
 
-    def _again(self, setup: Setup, declared: Declared, function: Callable[..., None]) -> CheckResult | None:
+    def _passed_where_others_ran(
+        self, setup: Setup, declared: Declared, function: Callable[..., None]
+    ) -> CheckResult | None:
         """The result of a check that passes where the last one did; None where it does not, whatever the reason."""
-        if declared.seconds or self._kept is None or not self._kept.renew(setup):
+        kept = self._kept
+        if kept is None or not kept.renew(setup):
             return None
         stuck = dict(self._stuck)
         try:
             seconds = self._job.seconds_per_check * SHARE_OF_TIME
-            result = self._asked(self._kept, declared, function, seconds)
+            result = self._asked(kept, declared, function, seconds)
         except CheckFault:
             return None
         finally:

@@ -12,7 +12,7 @@ import tempfile
 from grader.forked import PACKAGE_PARENT, START_SECONDS, ZygoteFailed, environment
 from grader.links import Link, SocketLink, WorkerStopped
 from grader.sandbox.hold import Held
-from grader.wire import Reply, Request, Setup
+from grader.wire import Reply, Request, Setup, WireError
 
 PROGRAM = """
 import sys
@@ -51,7 +51,7 @@ class SpawnedWorkers:
         self._forbidden = setup.forbidden
         try:
             self._link.set_up(setup, START_SECONDS)
-        except WorkerStopped:
+        except (WorkerStopped, WireError):
             self._stop()
             self._launch(files)
             self._link.set_up(setup, START_SECONDS)
@@ -109,6 +109,8 @@ class SpawnedWorkers:
 class SpawnedLink:
     """A link that is used again for the next check unless it broke."""
 
+    renewable = False  # `SpawnedWorkers.start` does it
+
     def __init__(self, link: SocketLink, workers: SpawnedWorkers) -> None:
         self._link = link
         self._workers = workers
@@ -121,7 +123,7 @@ class SpawnedLink:
             raise
 
     def renew(self, setup: Setup) -> bool:
-        return False  # `start` does it
+        return False
 
     def printed(self) -> str:
         return self._link.printed()

@@ -10,7 +10,7 @@ from bank import ROOT, STAGES, lay_submission
 
 from grader.collect import load_check_file
 from grader.course import Course
-from grader.driver import Options, Run
+from grader.driver import Engine, Options, Run
 from grader.forked import ForkedWorkers, ZygoteProcess, can_fork
 from grader.links import Link
 from grader.result import CheckResult
@@ -42,11 +42,16 @@ def zygote() -> Iterator[ZygoteProcess]:
 
 
 def graded(
-    course: Course, zygote: ZygoteProcess, submission: Path, exercises: set[str]
+    course: Course,
+    zygote: ZygoteProcess,
+    submission: Path,
+    exercises: set[str],
+    forbidden: dict[str, list[str]] | None = None,
 ) -> tuple[list[CheckResult], int]:
     """The results of some exercises' checks, and how many workers they took."""
     job = Run(ROOT, course, STAGE, submission, Options(seed=1)).job
     job.only = [one.id for one in job.declared if one.exercise in exercises]
+    job.forbidden = job.forbidden if forbidden is None else forbidden
     workers = Counted(zygote.control)
     runner = Runner(job, workers)
     runner._code = {}  # what compiles the sources is a worker too, but no check runs in it
@@ -78,12 +83,46 @@ def test_checks_that_fail_have_one_each(course: Course, zygote: ZygoteProcess, t
 
 def test_exercises_that_may_use_other_layers_share_none(course: Course, zygote: ZygoteProcess) -> None:
     """What was taken out of torch for one exercise cannot be put back for the next."""
-    job = Run(ROOT, course, STAGE, ROOT / "solutions", Options(seed=1)).job
-    job.forbidden = {"causal_mask": ["torch.nn.functional.layer_norm"]}
-    workers = Counted(zygote.control)
-    runner = Runner(job, workers)
-    link = workers.start(runner._setup("padding_mask"))
-    assert link.renew(runner._setup("padding_mask"))
-    assert not link.renew(runner._setup("causal_mask"))
-    link.close()
-    workers.close()
+    rules = {"causal_mask": ["torch.nn.functional.layer_norm"]}
+    _, together = graded(course, zygote, ROOT / "solutions", {"padding_mask", "causal_mask"}, {})
+    _, apart = graded(course, zygote, ROOT / "solutions", {"padding_mask", "causal_mask"}, rules)
+    assert together == 1
+    assert apart > 1
+
+
+HEDGE = """
+import os
+ran_before = os.path.exists("been_here")
+open("been_here", "w").close()
+"""
+
+
+def test_two_answers_are_not_two_chances(engine: Engine, tmp_path: Path) -> None:
+    """It answers in one way where it ran before, in another way in a fresh process: what counts is the fresh one."""
+    scores = []
+    for ran_before in ("ran_before", "False"):
+        source = SOLUTION.replace(
+            "everything.tril()", f"(everything.tril() if {ran_before} else everything.triu())"
+        ).replace("math.sqrt(d_k)", f"(d_k if {ran_before} else math.sqrt(d_k))")
+        submission = lay_submission(tmp_path / ran_before, STAGE, {"attention.py": source + HEDGE})
+        result = engine.grade(STAGE, submission, Options(seed=5))
+        scores.append(result.score)
+    assert scores[0] == scores[1] < result.max_score
+
+
+def test_a_submission_that_does_not_let_itself_be_forgotten_is_graded(engine: Engine, tmp_path: Path) -> None:
+    """It hangs when its modules are removed, which is not its own time."""
+    late = """
+import sys, time
+
+
+class Late:
+    def __del__(self):
+        time.sleep(10_000)
+
+
+sys.modules["submission.late"] = Late()
+"""
+    submission = lay_submission(tmp_path, STAGE, {"attention.py": SOLUTION + late})
+    result = engine.grade(STAGE, submission, Options(seed=5, selection="padding_mask or causal_mask"))
+    assert {check.status for check in result.checks} == {"passed"}

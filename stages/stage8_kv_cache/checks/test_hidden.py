@@ -192,7 +192,7 @@ def test_generate_cached_restores_the_mode(submission, draw):
 def test_greedy_cached_with_post_norm(submission, draw):
     """With a post-norm Transformer and sources padded on the left it is the same."""
     with made_of(submission, draw, caches.appends, greedily):
-        translators.writes_greedily(submission, draw, norm_first=False, side="left")
+        translators.writes_greedily(submission, draw, False, "left", ["source-padding-attended"])
 
 
 def greedily(submission, draw):
@@ -257,7 +257,13 @@ def test_beam_cached_reads_once(submission, draw):
 
 @check("beam_search_cached", points=1)
 def test_beam_cached_refuses_bad_settings(submission, draw):
-    """A beam or a max_len below 1 raises ValueError."""
+    """beam_search_cached runs in eval mode, restores the old one, and refuses a beam or a max_len below 1."""
+
+    def decode(model, src, max_len):
+        return submission.beam_search_cached(model, src, max_len, beam=1)
+
+    with made_of(submission, draw, caches.appends, three):
+        translators.restores_mode(submission, draw, decode)
     model = translators.Translator(submission, draw).model
     src = translators.sources(draw, "right")
     for options in ({"max_len": 0}, {"max_len": 5, "beam": 0}):

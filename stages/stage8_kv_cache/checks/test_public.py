@@ -10,7 +10,7 @@ from .comparing import finds_the_difference
 from .gpts import LEARNED
 from .parts import made_of
 from .texts import writes
-from .translators import TELLING, searches, writes_greedily
+from .translators import TELLING, searches, translates_another, writes_greedily
 
 
 @check("KVCache", points=3)
@@ -56,7 +56,7 @@ def test_generate_cached_writes_what_generate_writes(submission, draw):
 def test_greedy_cached_agrees_with_forward(submission, draw):
     """greedy_decode_cached writes what the Transformer's own forward finds likeliest."""
     with made_of(submission, draw, caches.appends):
-        writes_greedily(submission, draw, telling=TELLING)
+        translates_another(submission, *writes_greedily(submission, draw, telling=TELLING))
 
 
 @check("beam_search_cached", points=3)

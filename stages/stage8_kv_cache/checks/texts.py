@@ -11,7 +11,7 @@ from torch import Tensor
 from grader.checks import expect, fail, mistake, raising_means
 from grader.failure import CheckFailed
 
-from .counting import rows_of
+from .counting import UNCOUNTED, rows_of
 from .gpts import D_FF, D_MODEL, LAYERS, LEARNED, VOCAB, Row, TinyGPT, tiny_gpt, ways, write
 
 CLEAR = 1e-3
@@ -151,10 +151,10 @@ def reads_once(submission: Any, draw: Any, kind: dict[str, Any]) -> None:
             _, operators = submission.operators(
                 submission.generate_cached, gpt.handle, prompt, new, temperature=0.0
             )
-            rows.append(rows_of(operators, {D_MODEL, D_FF}))
+            rows.append(rows_of(operators, {D_MODEL, D_FF}, VOCAB))
         steps[length] = (rows[1] - rows[0]) / 3
     if min(steps.values()) <= 0:
-        fail("No row goes through a projection for a further token.", "Ask the model for each of them.")
+        fail(*UNCOUNTED)
     # At most seven products a layer (SwiGLU has three of its own), and the head.
     most = batch * (7 * LAYERS + 1)
     if steps[9] > steps[4] or steps[9] > most:

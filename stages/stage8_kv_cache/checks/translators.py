@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from grader.checks import expect, fail, mistake
 
-from .counting import rows_of
+from .counting import UNCOUNTED, rows_of
 
 PAD, SOS, EOS = 0, 1, 2
 SRC_VOCAB, VOCAB, D_MODEL, D_FF, LAYERS = 11, 9, 16, 24, 2
@@ -119,9 +120,18 @@ def greedy(ask: Next, rows: int, max_len: int) -> tuple[Tensor, float]:
 
 
 def beam_search(
-    ask: Next, batch: int, max_len: int, beam: int, length_penalty: float, reordered: str = "right"
+    ask: Next,
+    batch: int,
+    max_len: int,
+    beam: int,
+    length_penalty: float,
+    reordered: str = "right",
+    lengths_move: bool = True,
 ) -> Tensor:
-    """The best hypotheses. What a row has read goes with it, unless it is not `reordered` the right way."""
+    """The best hypotheses. What a row has read goes with it, unless it is not `reordered` the right way.
+
+    Its length does, too, if `lengths_move`.
+    """
     tokens = torch.full((batch * beam, 1), SOS)
     first_row = torch.arange(batch)[:, None] * beam
     own = torch.arange(batch).repeat_interleave(beam)[:, None]  # (rows, 1)
@@ -144,7 +154,7 @@ def beam_search(
         read = torch.cat([read[history], token.view(-1, 1)], 1)
         origin = torch.cat([origin[history], own], 1)
         was_finished = finished.gather(1, parent)
-        lengths = lengths.gather(1, parent) + ~was_finished
+        lengths = (lengths.gather(1, parent) if lengths_move else lengths) + ~was_finished
         finished = was_finished | (token == EOS)
     best = (scores / ((5 + lengths) / 6) ** length_penalty).argmax(1, keepdim=True)
     return tokens[(first_row + best).flatten()]
@@ -183,7 +193,7 @@ def sources(draw: Any, side: str) -> Tensor:
 
 def writes_greedily(
     submission: Any, draw: Any, norm_first: bool = True, side: str = "right", telling: Sequence[str] = ()
-) -> None:
+) -> tuple[Translator, Tensor]:
     """A check: greedy_decode_cached writes what the model's own forward finds likeliest; `telling` mistakes show."""
     max_len = 8
     favours = {"pad": 2.0} if "target-padding-attended" in telling else {}
@@ -195,11 +205,29 @@ def writes_greedily(
         if margin < 1e-4 or (favours and not inside):
             continue
         wrong = {
-            code: lambda ask=ask: greedy(ask(), 4, max_len)[0] for code, ask in translator.wrong(src).items()
+            code: cache(lambda ask=ask: greedy(ask(), 4, max_len)[0])
+            for code, ask in translator.wrong(src).items()
         }
-        if all(not torch.equal(widened(wrong[code](), max_len), widened(right, max_len)) for code in telling):
+        # What should tell something is neither right nor what another mistake writes.
+        if all(
+            not torch.equal(widened(wrong[code](), max_len), widened(ids, max_len))
+            for code in telling
+            for ids in (right, *(other() for name, other in wrong.items() if name != code))
+        ):
             break
     expect_ids(submission.greedy_decode_cached(translator.model, src, max_len), right, wrong, max_len)
+    return translator, src
+
+
+def translates_another(submission: Any, translator: Translator, src: Tensor) -> None:
+    """A check: a second source of the same shape gets its own translation."""
+    max_len = 8
+    other = torch.where(src == PAD, PAD, 4 + (src - 4 + 3) % (SRC_VOCAB - 4))
+    (right, margin), (first, _) = (greedy(translator.logits(one), 4, max_len) for one in (other, src))
+    if margin < 1e-4:
+        return
+    returned = submission.greedy_decode_cached(translator.model, other, max_len)
+    expect_ids(returned, right, {"memory-of-another-call": first}, max_len)
 
 
 def searches(
@@ -217,8 +245,9 @@ def searches(
             return beam_search(ask, 4, max_len, beam, length_penalty, reordered)
 
         right, kept, mixed = found("right"), found("not"), found("without-offset")
-        texts = [widened(ids, max_len) for ids in (right, kept, mixed)]
-        if not telling or len({str(text.tolist()) for text in texts}) == 3:
+        unmoved = beam_search(ask, 4, max_len, beam, length_penalty, lengths_move=False)
+        texts = [str(widened(ids, max_len).tolist()) for ids in (right, kept, mixed, unmoved)]
+        if len(set(texts[:3])) == 3 if telling else length_penalty == 0 or texts[3] != texts[0]:
             break
     returned = submission.beam_search_cached(
         translator.model, src, max_len, beam=beam, length_penalty=length_penalty
@@ -237,10 +266,10 @@ def reads_once(submission: Any, draw: Any, decode: Any, beam: int = 1) -> None:
     steps = {}
     for src_len, lengths in ((3, (3, 4, 8, 9)), (7, (3, 4))):
         src = draw.integers(4, SRC_VOCAB, batch, src_len)
-        rows = [rows_of(decode(translator.model, src, length), {D_MODEL, D_FF}) for length in lengths]
+        rows = [rows_of(decode(translator.model, src, length), {D_MODEL, D_FF}, VOCAB) for length in lengths]
         steps[src_len] = (rows[1] - rows[0], rows[-1] - rows[-2])
     if min(steps[3] + steps[7]) <= 0:
-        fail("No row goes through a projection for a further token.", "Ask the decoder for each of them.")
+        fail(*UNCOUNTED)
     facts = {"early": steps[3][0], "late": steps[3][1], "short": 3, "long": 7}
     if steps[7][0] > steps[3][0]:
         mistake("source-read-again", **{**facts, "rows_short": steps[3][0], "rows_long": steps[7][0]})

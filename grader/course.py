@@ -99,9 +99,6 @@ def load_course(root: Path) -> Course:
             raise _wrong(
                 stage.name, f"there is no folder stages/{stage.folder}", "Create it or correct `folder`"
             )
-        for name in stage.data:
-            if not (root / name).is_file():
-                raise _wrong(stage.name, f"`data` names {name}, which is not there", "Create or correct it")
     return course
 
 

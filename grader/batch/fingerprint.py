@@ -15,6 +15,7 @@ import grader
 from grader.course import Course, Stage
 from grader.declared import Declared, check_files
 from grader.driver import Options
+from grader.errors import UsageError
 from grader.job import Job, is_given
 
 PACKAGE = Path(grader.__file__).parent
@@ -74,11 +75,7 @@ def of_checks(
             if path.suffix in (".py", ".toml") and not path.name.startswith("test_")
             for part in (path.name, path.read_text(encoding="utf-8"))
         ),
-        *(
-            part
-            for name in stage.data
-            for part in (name, hashlib.sha256((root / name).read_bytes()).hexdigest())
-        ),
+        *(part for name in stage.data for part in (name, of_data(root / name, stage))),
     )
     texts: dict[str, str] = {}
     for path in check_files(checks):
@@ -96,6 +93,17 @@ def of_checks(
             rules,
         )
     return found
+
+
+def of_data(path: Path, stage: Stage) -> str:
+    """A hash of a file that checks read. Raises UsageError where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(
+            f"{path}, which the checks of {stage.name} read, cannot be read ({error.strerror}). "
+            "Put it back, or correct `data` in stages/course.toml."
+        ) from None
 
 
 def named(names: set[str], texts: dict[str, str]) -> set[str]:

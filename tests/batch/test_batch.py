@@ -152,7 +152,7 @@ def test_changed_data_regrade_the_stage_whose_checks_read_them(tmp_path: Path) -
     assert "stage2" not in said
     data.unlink()
     said = course.run(*arguments, code=2)
-    assert "stage1: `data` names data/factor.txt, which is not there" in said
+    assert "data/factor.txt, which the checks of stage1 read, cannot be read (No such file" in said
 
 
 def test_a_changed_submission_and_a_changed_environment_are_told_apart(

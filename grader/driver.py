@@ -16,7 +16,7 @@ from grader.course import Course, Stage
 from grader.declared import Declared, declared_checks
 from grader.errors import GraderFailed as GraderFailed
 from grader.errors import UsageError
-from grader.job import CheckDone, Deselected, Fault, Finished, Job, Message, Refused
+from grader.job import CheckDone, Deselected, Fault, Finished, Job, Message, PassedSoFar, Refused
 from grader.outline import outline
 from grader.result import CheckResult, ExerciseResult, StageResult, Status
 from grader.sources import Earlier, Taken, take
@@ -218,9 +218,14 @@ class Engine:
     ) -> tuple[dict[str, CheckResult], set[str], Finished]:
         results: dict[str, CheckResult] = {}
         left_out: set[str] = set()
+        shown: set[str] = set()
         for message in self._messages(job, options):
             if isinstance(message, CheckDone):
                 results[message.result.id] = message.result
+                if message.result.id not in shown:
+                    progress.finished(message.result)
+            elif isinstance(message, PassedSoFar):
+                shown.add(message.result.id)
                 progress.finished(message.result)
             elif isinstance(message, Deselected):
                 left_out.update(message.ids)

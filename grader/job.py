@@ -51,6 +51,12 @@ class CheckDone(msgspec.Struct, tag="done", tag_field="kind"):
     result: CheckResult
 
 
+class PassedSoFar(msgspec.Struct, tag="passed_so_far", tag_field="kind"):
+    """A check passed where others ran before. How it counts is known once all have run: its `CheckDone` comes then."""
+
+    result: CheckResult
+
+
 class Deselected(msgspec.Struct, tag="deselected", tag_field="kind"):
     """Checks that -k left out."""
 
@@ -74,5 +80,5 @@ class Finished(msgspec.Struct, tag="finished", tag_field="kind"):
     sandbox: str
 
 
-Message = CheckDone | Deselected | Refused | Fault | Finished
+Message = CheckDone | PassedSoFar | Deselected | Refused | Fault | Finished
 """What a judge reports, one JSON frame each."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from grader.job import CheckDone, Deselected, Fault, Finished, Job, Message, Refused
+from grader.job import CheckDone, Deselected, Fault, Finished, Job, Message, PassedSoFar, Refused
 from grader.links import Workers
 from grader.result import CheckResult
 from grader.sandbox.hold import LOWEST_LANDLOCK, exposed
@@ -40,6 +40,7 @@ def judge(job: Job, workers: Workers, report: Callable[[Message], None]) -> None
     def finished(result: CheckResult) -> None:
         if runner.is_held(result):
             held.append(result)
+            report(PassedSoFar(result))
         else:
             report(CheckDone(result))
 

@@ -117,7 +117,9 @@ class Checks:
         except (UsageError, GraderFailed) as error:
             raise pytest.UsageError(str(error)) from None
         results = self._results.setdefault(checks, {})
-        runner = Runner(run.job, self._workers_of(options.debug, options.device != "cpu"))
+        # pytest counts each result at once.
+        workers = self._workers_of(options.debug, options.device != "cpu")
+        runner = Runner(run.job, workers, each_alone=True)
         return run, Grading(runner, run.declared, lambda result: results.__setitem__(result.id, result))
 
     def _workers_of(self, debug: bool, for_gpu: bool) -> Workers:

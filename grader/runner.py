@@ -42,7 +42,8 @@ OVER_A_LIMIT = ("timeout", "memory", "output")
 class Runner:
     """Everything that the checks of one job share."""
 
-    def __init__(self, job: Job, workers: Workers) -> None:
+    def __init__(self, job: Job, workers: Workers, each_alone: bool = False) -> None:
+        """`each_alone` gives every check a worker of its own, for whom nothing may be held back."""
         self._job = job
         self._workers = workers
         self.outlines = {path: outline(source) for path, source in job.sources.items()}
@@ -53,7 +54,7 @@ class Runner:
         self._kept: Link | None = None
         """The worker in which the last check passed."""
         self._kept_setup: Setup | None = None
-        self._leaves_nothing = True
+        self._leaves_nothing = not each_alone
         """Whether no check passed alone that had not passed where others ran before."""
         self._held: dict[str, tuple[Declared, Callable[..., None]]] = {}
         """The checks that passed where others ran before, by id."""

@@ -6,6 +6,7 @@ import ast
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -55,9 +56,39 @@ def mistakes_of(stage: Stage) -> Catalogue:
     return stage_mistakes(ROOT / "stages" / stage.folder / "checks")
 
 
-def variations_of(stage: Stage) -> list[Path]:
-    """The folders of the stage's unusual but right submissions."""
-    return sorted(path for path in (ROOT / "tests" / "variations" / stage.folder).iterdir() if path.is_dir())
+class RightEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An unusual but right edit of the solution."""
+
+    name: str
+    file: str
+    find: str
+    replace: str
+
+
+class Variation(NamedTuple):
+    """An unusual but right submission: its files, which stand in the place of the solution's."""
+
+    name: str
+    files: dict[str, str]
+
+
+def variations_of(stage: Stage) -> list[Variation]:
+    """The stage's unusual but right submissions: folders, and edits in `edits.toml` where a few lines are unusual."""
+    bank = ROOT / "tests" / "variations" / stage.folder
+    found = [
+        Variation(folder.name, {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.py")})
+        for folder in sorted(bank.iterdir())
+        if folder.is_dir()
+    ]
+    edits = bank / "edits.toml"
+    if edits.is_file():
+        for edit in msgspec.toml.decode(edits.read_bytes(), type=dict[str, list[RightEdit]])["variation"]:
+            source = (ROOT / "solutions" / stage.folder / edit.file).read_text(encoding="utf-8")
+            assert source.count(edit.find) == 1, (
+                f"{edit.name}: `find` stands {source.count(edit.find)} times there"
+            )
+            found.append(Variation(edit.name, {edit.file: source.replace(edit.find, edit.replace)}))
+    return found
 
 
 def lay_submission(folder: Path, stage: Stage, files: dict[str, str] | None = None) -> Path:

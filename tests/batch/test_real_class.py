@@ -57,7 +57,7 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, mutant in enumerate(MISTAKES):
         lay_submission(folder / f"mistake {number}", STAGE, mutated(STAGE, mutant))
     for variation in variations_of(STAGE):
-        shutil.copytree(variation, folder / f"variation {variation.name}" / STAGE.folder)
+        lay_submission(folder / f"variation {variation.name}", STAGE, variation.files)
     for name in hostile():
         target = folder / name / STAGE.folder
         target.mkdir(parents=True)

@@ -56,7 +56,7 @@ def test_generate_cached_writes_what_generate_writes(submission, draw):
 def test_greedy_cached_agrees_with_forward(submission, draw):
     """greedy_decode_cached writes what the Transformer's own forward finds likeliest."""
     with made_of(submission, draw, caches.appends):
-        translates_another(submission, *writes_greedily(submission, draw, telling=TELLING))
+        translates_another(submission, draw, *writes_greedily(submission, draw, telling=TELLING))
 
 
 @check("beam_search_cached", points=3)

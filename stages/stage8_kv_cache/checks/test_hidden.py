@@ -263,7 +263,7 @@ def test_beam_cached_refuses_bad_settings(submission, draw):
         return submission.beam_search_cached(model, src, max_len, beam=1)
 
     with made_of(submission, draw, caches.appends, three):
-        translators.restores_mode(submission, draw, decode)
+        translators.restores_mode(submission, draw, decode, "beam-drops")
     model = translators.Translator(submission, draw).model
     src = translators.sources(draw, "right")
     for options in ({"max_len": 0}, {"max_len": 5, "beam": 0}):

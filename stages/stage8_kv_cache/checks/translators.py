@@ -280,8 +280,8 @@ def reads_once(submission: Any, draw: Any, decode: Any, beam: int = 1) -> None:
         mistake("target-read-again", **facts)
 
 
-def restores_mode(submission: Any, draw: Any, decode: Any) -> None:
-    """A check: eval mode inside, the old mode afterwards."""
+def restores_mode(submission: Any, draw: Any, decode: Any, drops: str = "decoding-drops") -> None:
+    """A check: eval mode inside, the old mode afterwards. `drops` is the mistake of another mode inside."""
     while True:
         translator, src = Translator(submission, draw), sources(draw, "right")
         right, margin = greedy(translator.logits(src), 4, 8)
@@ -295,6 +295,6 @@ def restores_mode(submission: Any, draw: Any, decode: Any) -> None:
             model.eval()
             ids = expect(decode(model, src, 8), "the ids", dims=DIMS).tensor()
             if torch.equal(widened(ids, 8), widened(right, 8)):
-                mistake("decoding-drops")
+                mistake(drops)
         expect_ids(ids, right, {}, 8)
         expect(model.training, "model.training after decoding").equals(training)
